@@ -1,0 +1,160 @@
+"""Chapters are committed executed, in one normal form: small diffs, strict checks.
+
+    python tools/notebooks.py execute book/*.ipynb     run every cell, then normalise
+    python tools/notebooks.py normalise book/*.ipynb   rewrite in normal form
+    python tools/notebooks.py check book/*.ipynb       say what is wrong; exit code 1 if anything is
+
+Normal form: fixed cell ids, execution counts 1, 2, 3, ..., no widget state, only the metadata
+that the book needs, sorted keys. Executing twice gives the same bytes.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+MAX_BYTES = 400_000
+SECONDS_PER_CELL = 300
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+EDITOR_METADATA = {"collapsed", "editable", "ExecuteTime", "execution", "lines_to_next_cell"}
+EDITOR_METADATA |= {"scrolled", "slideshow"}
+NOTEBOOK_METADATA = {
+    "kernelspec": {
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "name": "python3",
+    },
+    "language_info": {"name": "python"},
+}
+
+# What an output must not hold, because the next run or another machine prints it differently.
+ABSOLUTE_PATH = re.compile(
+    r"(?<![\w./])/(home|root|Users|tmp|usr|opt|var|work)/|[A-Z]:\\\w|site-packages"
+)
+ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,}")
+PROGRESS = re.compile(r"\r(?!\n)|\d+%\||\bit/s\b|\bs/it\b")
+TIMING = re.compile(r"(?<![\w.])\d+(\.\d+)? ?(ns|µs|us|ms|s|sec|seconds|min|minutes)\b")
+
+
+def read(path: Path) -> NotebookNode:
+    return nbformat.read(path, as_version=nbformat.NO_CONVERT)
+
+
+def execute(path: Path) -> NotebookNode:
+    """Run every cell in a new kernel that works in the notebook's folder, on one thread."""
+    notebook = read(path)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    NotebookClient(
+        notebook,
+        timeout=SECONDS_PER_CELL,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(path.parent)}},
+        record_timing=False,
+        coalesce_streams=True,
+    ).execute()
+    return notebook
+
+
+def normalise(notebook: NotebookNode, name: str) -> str:
+    """The notebook as text in normal form; `name` starts the ids of new cells."""
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    notebook.metadata = nbformat.from_dict(NOTEBOOK_METADATA)
+    _fix_ids(notebook, name)
+    n_executed = 0
+    for cell in notebook.cells:
+        for key in EDITOR_METADATA & set(cell.metadata):
+            del cell.metadata[key]
+        if cell.cell_type != "code":
+            continue
+        if cell.execution_count is not None:
+            n_executed += 1
+            cell.execution_count = n_executed
+        for output in cell.outputs:
+            if output.output_type == "execute_result":
+                output.execution_count = cell.execution_count
+            data = output.get("data", {})
+            if WIDGET_VIEW in data and "text/html" in data:
+                del data[WIDGET_VIEW]  # the book shows the html twin, which needs no kernel
+    return nbformat.writes(notebook).rstrip("\n") + "\n"
+
+
+def _fix_ids(notebook: NotebookNode, name: str) -> None:
+    """Give cells without an id, with a random id or with a copied id one made of name and place."""
+    taken: set[str] = set()
+    for place, cell in enumerate(notebook.cells):
+        if re.fullmatch(r"|[0-9a-f]{8}(-[0-9a-f-]+)?", cell.get("id", "")) or cell.id in taken:
+            cell.id = wanted = f"{name}-{place:02d}".replace("_", "-")
+            n_copies = 0
+            while cell.id in taken:
+                n_copies += 1
+                cell.id = f"{wanted}-{n_copies}"
+        taken.add(cell.id)
+
+
+def problems(path: Path) -> list[str]:
+    """Everything that keeps the committed notebook from being published, one line each."""
+    text = path.read_text(encoding="utf-8")
+    found = []
+    for cell in read(path).cells:
+        if cell.cell_type == "code":
+            found += [f"{cell.get('id', '?')}: {problem}" for problem in _cell_problems(cell)]
+    if normalise(read(path), path.stem) != text:
+        found.append(f"not in normal form: run python tools/notebooks.py normalise {path.name}")
+    if len(text.encode()) > MAX_BYTES:
+        found.append(f"{len(text.encode()):,} bytes, the limit is {MAX_BYTES:,}")
+    return found
+
+
+def _cell_problems(cell: NotebookNode) -> Iterator[str]:
+    tags = cell.metadata.get("tags", [])
+    if not cell.source.strip():
+        yield "is empty"
+    elif cell.execution_count is None:
+        yield "was not executed, so its output is compared with nothing"
+    for output in cell.outputs:
+        if output.output_type == "error" and "raises-exception" not in tags:
+            yield f"stores the error {output.ename}, and is not tagged raises-exception"
+        if output.output_type == "stream" and output.name == "stderr":
+            yield "writes to stderr (a warning?)"
+        data = output.get("data", {})
+        if WIDGET_VIEW in data and "text/html" not in data:
+            yield "shows a widget without text/html: nothing to see without a kernel"
+        if "image/png" in data and not output.metadata.get("image/png", {}).get("alt"):
+            yield "shows an image without alt text: use tinyattn.show.show(figure, alt)"
+        text = output.get("text", "") + data.get("text/plain", "")
+        for name, pattern in [
+            ("an absolute path", ABSOLUTE_PATH),
+            ("a memory address", ADDRESS),
+            ("a progress bar", PROGRESS),
+        ]:
+            if match := pattern.search(text):
+                yield f"stores {name} ({match.group()!r})"
+        if "nbval-ignore-output" not in tags and (match := TIMING.search(text)):
+            yield f"stores a time ({match.group()!r}), and is not tagged nbval-ignore-output"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Execute, normalise or check notebooks.")
+    parser.add_argument("action", choices=["execute", "normalise", "check"])
+    parser.add_argument("notebooks", nargs="+", type=Path)
+    args = parser.parse_args(arguments)
+    failed = False
+    for path in args.notebooks:
+        if args.action == "check":
+            for problem in problems(path):
+                failed = True
+                print(f"{path}: {problem}")
+        else:
+            notebook = execute(path) if args.action == "execute" else read(path)
+            path.write_text(normalise(notebook, path.stem), encoding="utf-8", newline="\n")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
