@@ -1,0 +1,37 @@
+"""The Transformer, part by part, and the three models made of the parts."""
+
+from tinyattn.transformer.attention import KVCache, MultiHeadAttention
+from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, Residual
+from tinyattn.transformer.config import TransformerConfig
+from tinyattn.transformer.feedforward import FeedForward
+from tinyattn.transformer.generate import generate, next_token
+from tinyattn.transformer.models import Decoder, Encoder, Seq2Seq
+from tinyattn.transformer.positions import (
+    Learned,
+    Positions,
+    Sinusoidal,
+    sinusoidal_positions,
+)
+from tinyattn.transformer.relative import RoPE, Shaw, T5Bias
+
+__all__ = [
+    "Decoder",
+    "DecoderLayer",
+    "Encoder",
+    "EncoderLayer",
+    "FeedForward",
+    "KVCache",
+    "Learned",
+    "MultiHeadAttention",
+    "Positions",
+    "Residual",
+    "RoPE",
+    "Seq2Seq",
+    "Shaw",
+    "Sinusoidal",
+    "T5Bias",
+    "TransformerConfig",
+    "generate",
+    "next_token",
+    "sinusoidal_positions",
+]

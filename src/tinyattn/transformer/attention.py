@@ -1,0 +1,227 @@
+"""Multi-head attention, for self-, masked and cross-attention, with a cache for decoding."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from tinyattn.dense import attention_weights
+from tinyattn.patterns import Pattern
+from tinyattn.transformer.positions import Positions
+
+
+class KVCache:
+    """Keys and values that a layer has already computed, in order of position.
+
+    Holds 2 * n * d_head numbers for each head and sequence. Its length is the number of keys.
+
+    Example:
+        >>> layer, cache = MultiHeadAttention(8, 2), KVCache()
+        >>> _ = layer(torch.randn(1, 5, 8), cache=cache)
+        >>> len(cache)
+        5
+    """
+
+    def __init__(self) -> None:
+        self.k: Tensor | None = None
+        self.v: Tensor | None = None
+
+    def __len__(self) -> int:
+        return 0 if self.k is None else self.k.shape[-2]
+
+    def append(
+        self, k: Float[Tensor, "b h n d_head"], v: Float[Tensor, "b h n d_head"]
+    ) -> tuple[Tensor, Tensor]:
+        """Store new keys and values after the old ones; returns all of them.
+
+        Raises:
+            ValueError: if the batch differs from that of the keys already here.
+        """
+        if self.k is not None and self.k.shape[0] != k.shape[0]:
+            raise ValueError(
+                f"the cache holds a batch of {self.k.shape[0]} sequences, got {k.shape[0]}; "
+                "start another sequence with a new cache"
+            )
+        self.k = k if self.k is None else torch.cat([self.k, k], dim=-2)
+        self.v = v if self.v is None else torch.cat([self.v, v], dim=-2)
+        return self.k, self.v
+
+
+class MultiHeadAttention(nn.Module):
+    """Attention in n_heads subspaces at once, mixed by one last linear map.
+
+        head_h = attention(x W_h^Q, context W_h^K, context W_h^V),  out = concat(heads) W^O
+
+    Without `context` the tokens of x read each other. Parameters: 4 * d_model² (+ 4 * d_model
+    biases), whatever n_heads is.
+
+    Args:
+        d_model: width of a token vector.
+        n_heads: number of heads; divides d_model unless d_head is given.
+        pattern: which keys a query may read in self-attention; all of them if not given.
+        positions: scheme that turns q and k, or adds to scores and values.
+        bias: whether the four linear maps have one.
+        scale: what q kᵀ is multiplied by; 1 / √d_head if not given.
+        d_head: width of a head; d_model / n_heads if not given.
+
+    Raises:
+        ValueError: if a size is below 1, or d_model is not divisible by n_heads.
+
+    Source:
+        Vaswani et al. 2017, section 3.2.2 (arXiv:1706.03762); Lin et al. 2022, equations 2 and 3.
+        Divisibility is a habit of code, not a need of the formula: W^O takes any width.
+
+    Example:
+        >>> layer = MultiHeadAttention(d_model=8, n_heads=2)
+        >>> layer(torch.randn(1, 5, 8), context=torch.randn(1, 3, 8)).shape
+        torch.Size([1, 5, 8])
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        pattern: Pattern | None = None,
+        positions: Positions | None = None,
+        bias: bool = True,
+        scale: float | None = None,
+        d_head: int | None = None,
+    ) -> None:
+        super().__init__()
+        if d_model < 1 or n_heads < 1:
+            raise ValueError(
+                f"d_model and n_heads must be 1 or more, got d_model={d_model}, n_heads={n_heads}"
+            )
+        if d_head is None:
+            if d_model % n_heads:
+                raise ValueError(
+                    "d_model must be divisible by n_heads, "
+                    f"got d_model={d_model} and n_heads={n_heads}; or give d_head"
+                )
+            d_head = d_model // n_heads
+        elif d_head < 1:
+            raise ValueError(f"d_head must be 1 or more, got {d_head}")
+        self.n_heads = n_heads
+        self.d_head = d_head
+        self.pattern = pattern
+        self.positions = Positions() if positions is None else positions
+        self.scale = 1.0 / math.sqrt(d_head) if scale is None else scale
+        self.query = nn.Linear(d_model, n_heads * d_head, bias=bias)
+        self.key = nn.Linear(d_model, n_heads * d_head, bias=bias)
+        self.value = nn.Linear(d_model, n_heads * d_head, bias=bias)
+        self.out = nn.Linear(n_heads * d_head, d_model, bias=bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "b n_q d_model"],
+        context: Float[Tensor, "b n_context d_model"] | None = None,
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        key_padding: Bool[Tensor, "b n_k"] | None = None,
+        cache: KVCache | None = None,
+        return_weights: bool = False,
+    ) -> Float[Tensor, "b n_q d_model"] | tuple[Tensor, Tensor]:
+        """Attend from x to x, or from x to `context`.
+
+        Args:
+            x: token vectors that ask.
+            context: token vectors that are read (cross-attention); x itself if not given.
+            mask: (n_q, n_k) or (b, 1 or h, n_q, n_k), True where a query may read.
+            key_padding: True where a key is a real token, False where it fills up the batch.
+            cache: self-attention appends its keys here and reads all that it holds, n_k in
+                number; cross-attention fills it once and then reads it instead of `context`.
+            return_weights: also return the weights (b, h, n_q, n_k).
+
+        Raises:
+            ValueError: if shapes do not fit, or a pattern meets cross-attention.
+        """
+        if x.dim() != 3 or x.shape[-1] != self.query.in_features:
+            raise ValueError(
+                f"x must be (b, n, d_model={self.query.in_features}), got {tuple(x.shape)}"
+            )
+        if context is not None and self.pattern is not None:
+            raise ValueError(
+                f"{self.pattern!r} relates positions of one sequence; "
+                "cross-attention takes a mask instead of a pattern"
+            )
+        q = self._split(self.query(x))
+        if context is None:
+            q, k, v, i, j = self._self_attend(x, q, cache)
+        else:
+            k, v = self._read_context(context, cache)
+            i, j = self._places(q.shape[-2], q), self._places(k.shape[-2], q)
+        readable = self._readable(q, k, mask, key_padding)
+        bias = self.positions.score_bias(q, i, j, self.scale)
+        # dense.attention in two steps, since the weights themselves are needed
+        weights = attention_weights(q, k, readable, scale=self.scale, bias=bias)
+        heads = weights @ v  # (b, h, n_q, d_head)
+        extra = self.positions.value_bias(weights, i, j)
+        if extra is not None:
+            heads = heads + extra
+        out = self.out(heads.transpose(1, 2).flatten(2))  # (b, n_q, d_model)
+        return (out, weights) if return_weights else out
+
+    def _split(self, x: Tensor) -> Tensor:
+        """(b, n, n_heads * d_head) -> (b, h, n, d_head).
+
+        The channels are split first and the axes swapped after: reshaping straight to
+        (b, h, n, d_head) has the right shape and mixes the tokens.
+        """
+        return x.unflatten(-1, (self.n_heads, self.d_head)).transpose(1, 2)
+
+    def _self_attend(
+        self, x: Tensor, q: Tensor, cache: KVCache | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        n_cached = 0 if cache is None else len(cache)
+        i = self._places(x.shape[1], x) + n_cached  # new tokens stand after the cached ones
+        q = self.positions.rotate(q, i)
+        k = self.positions.rotate(self._split(self.key(x)), i)
+        v = self._split(self.value(x))
+        if cache is not None:
+            k, v = cache.append(k, v)
+        return q, k, v, i, self._places(k.shape[-2], x)
+
+    def _read_context(self, context: Tensor, cache: KVCache | None) -> tuple[Tensor, Tensor]:
+        if cache is not None and cache.k is not None and cache.v is not None:
+            return cache.k, cache.v
+        if context.dim() != 3 or context.shape[-1] != self.key.in_features:
+            raise ValueError(
+                f"context must be (b, n_k, d_model={self.key.in_features}), "
+                f"got {tuple(context.shape)}"
+            )
+        k, v = self._split(self.key(context)), self._split(self.value(context))
+        return (k, v) if cache is None else cache.append(k, v)
+
+    def _places(self, n: int, like: Tensor) -> Tensor:
+        return torch.arange(n, device=like.device)
+
+    def _readable(
+        self, q: Tensor, k: Tensor, mask: Tensor | None, key_padding: Tensor | None
+    ) -> Tensor | None:
+        """What pattern, mask and padding allow together, or None where everything is."""
+        b, n_q, n_k = q.shape[0], q.shape[-2], k.shape[-2]
+        allowed = []
+        if self.pattern is not None:
+            allowed.append(self.pattern.mask(n_q, n_k).to(q.device))
+        if mask is not None:
+            if mask.dim() not in (2, 4):
+                raise ValueError(
+                    "mask must be (n_q, n_k) or (b, 1 or h, n_q, n_k), "
+                    f"got {tuple(mask.shape)}; a mask for each sequence needs a head axis of 1"
+                )
+            allowed.append(mask)
+        if key_padding is not None:
+            if key_padding.shape != (b, n_k):
+                raise ValueError(
+                    "key_padding must have one entry for each key, cached ones included: "
+                    f"(b, n_k) = {(b, n_k)}, got {tuple(key_padding.shape)}"
+                )
+            allowed.append(key_padding[:, None, None, :])
+        readable = None
+        for part in allowed:
+            readable = part if readable is None else readable & part
+        return readable

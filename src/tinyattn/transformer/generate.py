@@ -1,0 +1,116 @@
+"""Generation: feed a decoder what it has said so far, take its next token, repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from tinyattn.transformer.models import Decoder
+
+
+def generate(
+    model: Decoder,
+    prompt: Int64[Tensor, "b n_prompt"],
+    n_new: int,
+    *,
+    use_cache: bool = True,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    generator: torch.Generator | None = None,
+    stop_token: int | None = None,
+    memory: Float[Tensor, "b n_memory d_model"] | None = None,
+    memory_padding: Bool[Tensor, "b n_memory"] | None = None,
+) -> Int64[Tensor, "b n"]:
+    """Continue each prompt by n_new tokens, the likeliest ones or sampled ones.
+
+    With the cache, step t computes one token that reads t keys. Without it, all t tokens are
+    computed again: the same tokens, for about t times the work.
+
+    Args:
+        model: a decoder; it is used in evaluation mode and left in the mode it came in.
+        prompt: token ids, at least one for each sequence; all sequences equally long.
+        n_new: how many tokens to add.
+        use_cache: keep keys and values instead of computing them again.
+        temperature: 0 takes the likeliest token; above 0 samples from softmax(logits / temperature).
+        top_k: sample among the k likeliest only.
+        generator: where randomness comes from; needed when temperature is above 0.
+        stop_token: once a sequence has it, the rest is filled up with it.
+        memory: the encoder's output, for a decoder with cross-attention.
+        memory_padding: True where a token of the memory is real.
+
+    Returns:
+        The prompts with n_new tokens behind each.
+
+    Raises:
+        ValueError: if the prompt is empty, n_new or temperature negative, top_k out of range, or
+            sampling has no generator.
+    """
+    if prompt.dim() != 2 or prompt.shape[1] == 0:
+        raise ValueError(
+            f"prompt must be (b, n) with at least one token to start from, got {tuple(prompt.shape)}"
+        )
+    if n_new < 0:
+        raise ValueError(f"n_new must be 0 or more, got {n_new}")
+    if temperature < 0:
+        raise ValueError(f"temperature must be 0 or more, got {temperature}")
+    if temperature > 0 and generator is None:
+        raise ValueError(
+            "sampling needs a generator, such as torch.Generator().manual_seed(0); "
+            "temperature=0 takes the likeliest token instead"
+        )
+    vocab_size = model.config.vocab_size
+    if top_k is not None and not 1 <= top_k <= vocab_size:
+        raise ValueError(f"top_k must be in 1 … vocab_size={vocab_size}, got {top_k}")
+
+    cache = model.new_cache() if use_cache else None
+    tokens = prompt
+    stopped = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
+    with evaluating(model):
+        for _ in range(n_new):
+            unseen = tokens if cache is None else tokens[:, len(cache) :]
+            logits = model(unseen, memory, memory_padding=memory_padding, cache=cache)
+            chosen = next_token(logits[:, -1], temperature, top_k, generator)  # (b,)
+            if stop_token is not None:
+                chosen = torch.where(stopped, stop_token, chosen)
+                stopped = stopped | (chosen == stop_token)
+            tokens = torch.cat([tokens, chosen[:, None]], dim=1)
+    return tokens
+
+
+def next_token(
+    logits: Float[Tensor, "b vocab_size"],
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    generator: torch.Generator | None = None,
+) -> Int64[Tensor, "b"]:
+    """One token for each row of logits: the likeliest, or one drawn at a temperature.
+
+    Example:
+        >>> next_token(torch.tensor([[0.0, 2.0, 1.0]]))
+        tensor([1])
+    """
+    if temperature == 0:
+        return logits.argmax(dim=-1)
+    if top_k is not None:
+        kept, where = logits.topk(top_k, dim=-1)
+        logits = torch.full_like(logits, -torch.inf).scatter(-1, where, kept)
+    probabilities = (logits / temperature).softmax(dim=-1)
+    return torch.multinomial(probabilities, 1, generator=generator)[:, 0]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout and gradients inside; the model is left in the mode it came in."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(training)

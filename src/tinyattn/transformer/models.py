@@ -1,0 +1,220 @@
+"""Encoder, decoder, and both together, built from one frozen config."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Float, Int64, Shaped
+from torch import Tensor, nn
+
+from tinyattn.patterns import Causal, Pattern
+from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, LayerCache
+from tinyattn.transformer.config import TransformerConfig
+from tinyattn.transformer.embedding import Embedding
+from tinyattn.transformer.generate import evaluating, generate
+from tinyattn.transformer.positions import Positions
+
+
+class Encoder(nn.Module):
+    """A stack of encoder layers: every token's vector, informed by all the others.
+
+    Args:
+        config: sizes and choices.
+        pattern: which tokens may read which; all of them if not given.
+
+    Source:
+        Vaswani et al. 2017 (arXiv:1706.03762); Lin et al. 2022, section 2.1. A pre-norm stack
+        ends with a LayerNorm, a post-norm one does not (`torch.nn.Transformer` adds one there).
+
+    Example:
+        >>> encoder = Encoder(TransformerConfig(vocab_size=10, d_model=8, n_heads=2, d_ff=16))
+        >>> encoder(torch.tensor([[3, 1, 4, 1, 5]])).shape
+        torch.Size([1, 5, 8])
+    """
+
+    def __init__(self, config: TransformerConfig, *, pattern: Pattern | None = None) -> None:
+        super().__init__()
+        self.config = config
+        at_embedding, in_layers = _positions(config, bidirectional=True)
+        self.embedding = Embedding(config.vocab_size, config, at_embedding)
+        self.layers = nn.ModuleList(
+            EncoderLayer(config, pattern=pattern, positions=positions) for positions in in_layers
+        )
+        self.norm = _last_norm(config)
+
+    def forward(
+        self,
+        tokens: Shaped[Tensor, "b n *d_model"],
+        *,
+        key_padding: Bool[Tensor, "b n"] | None = None,
+    ) -> Float[Tensor, "b n width"]:
+        """Token vectors after the last layer.
+
+        Args:
+            tokens: (b, n) integers below vocab_size, or (b, n, d_model) vectors.
+            key_padding: True where a token is real; nobody reads the others.
+        """
+        x = self.embedding(tokens)
+        for layer in self.layers:
+            x = layer(x, key_padding=key_padding)
+        return self.norm(x)
+
+
+class DecoderCache:
+    """Keys and values of every layer for the tokens that a decoder has seen."""
+
+    def __init__(self, n_layers: int) -> None:
+        self.layers = [LayerCache() for _ in range(n_layers)]
+
+    def __len__(self) -> int:
+        return len(self.layers[0].own)
+
+
+class Decoder(nn.Module):
+    """A stack of causal layers that scores the next token at every position.
+
+    Args:
+        config: sizes and choices.
+        cross_attention: whether the layers read an encoder's output; False is decoder-only.
+        pattern: which tokens may read which; those up to their own position if not given.
+
+    Source:
+        Vaswani et al. 2017 (arXiv:1706.03762); Lin et al. 2022, section 2.2. Decoder-only drops
+        the cross-attention, as in GPT.
+
+    Example:
+        >>> decoder = Decoder(TransformerConfig(vocab_size=10, d_model=8, n_heads=2, d_ff=16))
+        >>> cache = decoder.new_cache()
+        >>> decoder(torch.tensor([[3, 1, 4]]), cache=cache).shape, len(cache)
+        (torch.Size([1, 3, 10]), 3)
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        cross_attention: bool = False,
+        *,
+        pattern: Pattern | None = None,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        pattern = Causal() if pattern is None else pattern
+        at_embedding, in_layers = _positions(config, bidirectional=False)
+        self.embedding = Embedding(config.vocab_size, config, at_embedding)
+        self.layers = nn.ModuleList(
+            DecoderLayer(
+                config, pattern=pattern, positions=positions, cross_attention=cross_attention
+            )
+            for positions in in_layers
+        )
+        self.norm = _last_norm(config)
+        self.to_logits = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        if config.tie_embeddings:
+            self.to_logits.weight = self.embedding.table.weight
+
+    def new_cache(self) -> DecoderCache:
+        """An empty cache, to be given to `forward` for each piece of one batch of sequences."""
+        return DecoderCache(len(self.layers))
+
+    def forward(
+        self,
+        tokens: Shaped[Tensor, "b n *d_model"],
+        memory: Float[Tensor, "b n_memory width"] | None = None,
+        *,
+        memory_padding: Bool[Tensor, "b n_memory"] | None = None,
+        cache: DecoderCache | None = None,
+    ) -> Float[Tensor, "b n vocab_size"]:
+        """Logits of the token that follows each of the given ones.
+
+        Args:
+            tokens: (b, n) integers below vocab_size, or (b, n, d_model) vectors. With a cache,
+                only those that it has not seen yet.
+            memory: the encoder's output, if the decoder has cross-attention.
+            memory_padding: True where a token of the memory is real.
+            cache: what the model remembers of earlier tokens; it grows by the n new ones.
+        """
+        x = self.embedding(tokens, start=0 if cache is None else len(cache))
+        caches = [None] * len(self.layers) if cache is None else cache.layers
+        for layer, kept in zip(self.layers, caches, strict=True):
+            x = layer(x, memory, memory_padding=memory_padding, cache=kept)
+        return self.to_logits(self.norm(x))
+
+
+class Seq2Seq(nn.Module):
+    """Encoder and decoder: one sequence in, another out.
+
+    Example:
+        >>> config = TransformerConfig(vocab_size=10, target_vocab_size=7, d_model=8, n_heads=2)
+        >>> model = Seq2Seq(config)
+        >>> model(torch.tensor([[3, 1, 4, 1]]), torch.tensor([[0, 5]])).shape
+        torch.Size([1, 2, 7])
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(
+            replace(
+                config,
+                vocab_size=config.target_vocab_size or config.vocab_size,
+                n_layers=config.n_decoder_layers or config.n_layers,
+            ),
+            cross_attention=True,
+        )
+
+    def forward(
+        self,
+        source: Shaped[Tensor, "b n_source *d_model"],
+        target: Int64[Tensor, "b n_target"],
+        *,
+        source_padding: Bool[Tensor, "b n_source"] | None = None,
+    ) -> Float[Tensor, "b n_target vocab_size"]:
+        """Logits of the token that follows each target token, given the whole source."""
+        memory = self.encoder(source, key_padding=source_padding)
+        return self.decoder(target, memory, memory_padding=source_padding)
+
+    def translate(
+        self,
+        source: Shaped[Tensor, "b n_source *d_model"],
+        *,
+        start_token: int,
+        stop_token: int,
+        n_new: int,
+        source_padding: Bool[Tensor, "b n_source"] | None = None,
+    ) -> Int64[Tensor, "b n_new"]:
+        """The most likely target, token by token, at most n_new of them.
+
+        What follows a stop token is filled up with stop tokens; the start token is left out.
+        """
+        with evaluating(self):
+            memory = self.encoder(source, key_padding=source_padding)
+        start = torch.full((len(source), 1), start_token, device=source.device)
+        out = generate(
+            self.decoder,
+            start,
+            n_new,
+            stop_token=stop_token,
+            memory=memory,
+            memory_padding=source_padding,
+        )
+        return out[:, 1:]
+
+
+def _positions(
+    config: TransformerConfig, *, bidirectional: bool
+) -> tuple[Positions, list[Positions]]:
+    """The scheme for the embedding and for each layer: one instance, or one a layer."""
+    scheme = config.positions
+    if scheme.shared:
+        one = scheme.from_config(config, bidirectional=bidirectional)
+        return one, [one] * config.n_layers
+    layers = range(config.n_layers)
+    return Positions(), [scheme.from_config(config, bidirectional=bidirectional) for _ in layers]
+
+
+def _last_norm(config: TransformerConfig) -> nn.Module:
+    if config.norm_first:
+        return nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+    return nn.Identity()
