@@ -1,4 +1,4 @@
-"""What a page's head and its pictures need beyond what the theme and myst-nb write."""
+"""What a page needs beyond what Sphinx, the theme and myst-nb write."""
 
 import html
 import re
@@ -8,10 +8,20 @@ from myst_nb.core.render import NbElementRenderer
 
 DESCRIPTION_CHARACTERS = 155
 
+# Search results quote the pages they found, which browsers forbid in a folder on disk.
+NO_QUOTES_ON_DISK = (
+    'if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;'
+)
 
-def fix_head(app, pagename, templatename, context, doctree) -> None:
+
+def fix_page(app, pagename, templatename, context, doctree) -> None:
+    if pagename == "search":
+        app.add_js_file(None, body=NO_QUOTES_ON_DISK)
     scripts = context.get("script_files", [])
     context["script_files"] = [script for script in without_copies(scripts) if not is_thebe(script)]
+    # Screen readers no longer know docutils' role for a reference in a list of references.
+    if "body" in context:
+        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
     description = doctree and first_sentences(doctree)
     if description:
         context["metatags"] += f'<meta name="description" content="{description}" />\n'
@@ -57,4 +67,4 @@ def give_images_their_alt_text() -> None:
 
 def setup(app) -> None:
     give_images_their_alt_text()
-    app.connect("html-page-context", fix_head, priority=900)
+    app.connect("html-page-context", fix_page, priority=900)

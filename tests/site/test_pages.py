@@ -1,0 +1,78 @@
+"""What must hold on every page of the book."""
+
+import re
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from .pages import CHAPTERS, PAGES
+
+MAX_BYTES = 500_000
+MAX_BYTES_WITH_WIDGETS = 900_000
+
+# Elements of the text that stick out of the screen and cannot be scrolled to.
+STICKING_OUT = """() => [...document.querySelectorAll("article *")].filter((element) => {
+  const box = element.getBoundingClientRect();
+  if (!box.width || box.right <= innerWidth + 1) return false;
+  for (let parent = element; parent.tagName != "ARTICLE"; parent = parent.parentElement)
+    if (getComputedStyle(parent).overflowX != "visible") return false;
+  return true;
+}).map((element) => element.outerHTML.slice(0, 200))"""
+
+
+@pytest.mark.parametrize("scheme", ["http", "file"])
+@pytest.mark.parametrize("path", PAGES)
+def test_it_loads_without_errors_and_asks_no_other_site(visit, path, scheme):
+    seen = visit(path, scheme=scheme).settle()
+    assert seen.errors == []
+    assert seen.outside == []
+    assert seen.missing == []
+
+
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_it_is_light(visit, server, path):
+    server.sent.clear()
+    page = visit(path).settle().page
+    has_widgets = page.locator("[data-tinyattn-widget]").count() > 0
+    limit = MAX_BYTES_WITH_WIDGETS if has_widgets else MAX_BYTES
+    assert sum(server.sent.values()) < limit, server.sent
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_barrier(visit, path, theme):
+    page = visit(path, color_scheme=theme).page
+    assert page.locator("html").get_attribute("data-theme") == theme
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_sticks_out_of_a_phone(visit, path):
+    page = visit(path, width=360).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.evaluate(STICKING_OUT) == []
+
+
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_images_are_described_in_words(visit, path):
+    images = visit(path).page.locator("article img").all()
+    for alt in [image.get_attribute("alt") for image in images]:
+        assert alt, "an image without alt text"
+        assert not re.fullmatch(r"\S*\.(png|svg|jpe?g|gif|webp)", alt), alt
+
+
+@pytest.mark.parametrize("scheme", ["http", "file"])
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_math_is_typeset(visit, path, scheme):
+    page = visit(path, scheme=scheme).page
+    n_formulas = page.locator("article .math").count()
+    assert page.locator("article mjx-container").count() == n_formulas
+    assert page.locator("mjx-merror, mjx-container [data-mjx-error]").count() == 0
+
+
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_errors_are_shown_only_where_a_cell_asks_for_them(visit, path):
+    article = visit(path).page.locator("article")
+    article.locator(".traceback").evaluate_all("found => found.forEach(one => one.remove())")
+    assert "Traceback (most recent call last)" not in article.text_content()

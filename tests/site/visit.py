@@ -1,0 +1,44 @@
+"""One page opened in the browser, with everything that went wrong on the way."""
+
+from typing import Self
+
+from playwright.sync_api import Page, Route
+
+MATH_IS_SET = (
+    "() => !window.MathJax || !MathJax.startup || MathJax.startup.promise.then(() => true)"
+)
+
+
+class Visit:
+    """Opens `base + path`. Requests to anywhere but `base` are refused and recorded."""
+
+    def __init__(self, page: Page, base: str, path: str) -> None:
+        self.page = page
+        self.base = base
+        self.errors: list[str] = []
+        self.outside: list[str] = []
+        self.missing: list[str] = []
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("response", lambda r: r.status >= 400 and self.missing.append(r.url))
+        page.on("requestfailed", lambda request: self.missing.append(request.url))
+        page.route("**/*", self._only_from_base)
+        page.goto(base + path)
+        page.wait_for_function(MATH_IS_SET)
+
+    def settle(self) -> Self:
+        """Wait until the page asks for nothing more."""
+        self.page.wait_for_load_state("networkidle")
+        return self
+
+    def _on_console(self, message) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(message.text)
+
+    def _only_from_base(self, route: Route) -> None:
+        url = route.request.url
+        if url.startswith((self.base, "data:", "blob:")):
+            route.continue_()
+        else:
+            self.outside.append(url)
+            route.abort()
