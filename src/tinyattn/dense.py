@@ -31,11 +31,11 @@ def attention(
         mask: True where query i may read key j; broadcastable to (..., n_q, n_k). A query
             that may read nothing outputs zeros and sends no gradient back.
         scale: what q kᵀ is multiplied by; 1 / √d_head if not given.
-        bias: added to the scaled scores, as position schemes do.
+        bias: added to the scaled scores, as position schemes do; -inf forbids like the mask.
 
     Raises:
-        ValueError: if the shapes do not fit each other.
-        TypeError: if the mask is not bool, or the tensors differ in dtype.
+        ValueError: if the shapes or devices do not fit each other, or scale is not finite.
+        TypeError: if the mask is not bool, or q, k and v do not share a float dtype.
 
     Source:
         Vaswani et al. 2017, equation 1 (arXiv:1706.03762); Lin et al. 2022, equation 1
@@ -49,13 +49,12 @@ def attention(
         >>> attention(q, k, v, torch.tensor([[True, True, False]]))
         tensor([[3.]])
     """
-    if v.dim() < 2 or k.dim() < 2 or v.shape[-2] != k.shape[-2]:
+    _check_together(q=q, k=k, v=v)
+    if v.shape[-2] != k.shape[-2]:
         raise ValueError(
             "k and v must hold one row for each key, "
             f"got k of shape {tuple(k.shape)} and v of shape {tuple(v.shape)}"
         )
-    if v.dtype != q.dtype:
-        raise TypeError(f"q, k and v must share a dtype, got q {q.dtype} and v {v.dtype}")
     return attention_weights(q, k, mask, scale=scale, bias=bias) @ v
 
 
@@ -79,18 +78,23 @@ def attention_weights(
                 [0.5000, 0.5000, 0.0000],
                 [0.3333, 0.3333, 0.3333]])
     """
-    if q.dim() < 2 or k.dim() < 2 or q.shape[-1] != k.shape[-1] or q.shape[-1] == 0:
+    _check_together(q=q, k=k)
+    if q.shape[-1] != k.shape[-1] or q.shape[-1] == 0:
         raise ValueError(
             "q and k must end in (n_q, d_head) and (n_k, d_head) with the same d_head of 1 or "
             f"more, got q of shape {tuple(q.shape)} and k of shape {tuple(k.shape)}"
         )
-    if q.dtype != k.dtype:
-        raise TypeError(f"q, k and v must share a dtype, got q {q.dtype} and k {k.dtype}")
     if scale is None:
         scale = 1.0 / math.sqrt(q.shape[-1])
-    scores = q @ k.transpose(-2, -1) * scale  # (..., n_q, n_k)
+    elif not math.isfinite(scale):
+        raise ValueError(f"scale must be a finite number, got {scale}")
+    # q is scaled before the product: unscaled products of float16 pass 65,504 and turn infinite
+    scores = (q * scale) @ k.transpose(-2, -1)  # (..., n_q, n_k)
     if bias is not None:
-        scores = scores + bias
+        if bias.dtype == torch.bool:
+            raise TypeError("bias is added to the scores, got torch.bool; give it as the mask")
+        _check_fits("bias", bias, scores.shape, scores.device)
+        scores = scores + bias.to(scores.dtype)
     return masked_softmax(scores, mask)
 
 
@@ -101,32 +105,61 @@ def masked_softmax(
 
     Filling with the smallest float instead of -inf would turn a row with nothing allowed into
     a uniform average over forbidden keys; -inf alone would turn it into NaN. Here such a row is
-    softened over zeros, which is finite in both directions, and then cleared.
+    softened over zeros, which is finite in both directions, and then cleared. Scores that are
+    -inf already are forbidden as well.
 
     Example:
         >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, False], [False, False]]))
         tensor([[1., 0.],
                 [0., 0.]])
     """
+    if not scores.is_floating_point():
+        raise TypeError(f"scores must be floats, got {scores.dtype}")
+    if mask is not None:
+        check_mask(mask, scores.shape, scores.device)
+        scores = scores.masked_fill(~mask, -math.inf)
+    nothing = (scores == -math.inf).all(dim=-1, keepdim=True)  # (..., n_q, 1)
     wide = torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
-    if mask is None:
-        return scores.softmax(dim=-1, dtype=wide).to(scores.dtype)
-    _check_mask(mask, scores)
-    scores = scores.masked_fill(~mask, -math.inf)
-    scores = scores.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
-    weights = scores.softmax(dim=-1, dtype=wide).to(scores.dtype)
-    return weights.masked_fill(~mask, 0.0)
+    weights = scores.masked_fill(nothing, 0.0).softmax(dim=-1, dtype=wide)
+    return weights.masked_fill(nothing, 0.0).to(scores.dtype)
 
 
-def _check_mask(mask: Tensor, scores: Tensor) -> None:
+def check_mask(mask: Tensor, shape: torch.Size, device: torch.device) -> None:
+    """Refuse a mask that is not bool, or does not broadcast to the scores' shape."""
     if mask.dtype != torch.bool:
         raise TypeError(
             f"mask must be bool with True where a query may read, got {mask.dtype}; "
             "an additive mask goes in as mask == 0"
         )
-    rows_and_columns = zip(reversed(mask.shape), reversed(scores.shape), strict=False)
-    if mask.dim() > scores.dim() or any(m not in (1, s) for m, s in rows_and_columns):
+    _check_fits("mask", mask, shape, device)
+
+
+def _check_fits(name: str, tensor: Tensor, shape: torch.Size, device: torch.device) -> None:
+    sizes = zip(reversed(tensor.shape), reversed(shape), strict=False)
+    if tensor.dim() > len(shape) or any(size not in (1, wanted) for size, wanted in sizes):
         raise ValueError(
-            "mask must broadcast to the scores (..., n_q, n_k) = "
-            f"{tuple(scores.shape)}, got {tuple(mask.shape)}"
+            f"{name} must broadcast to the scores (..., n_q, n_k) = {tuple(shape)}, "
+            f"got {tuple(tensor.shape)}"
         )
+    if tensor.device != device:
+        raise ValueError(f"{name} must be on the device of q, {device}, got {tensor.device}")
+
+
+def _check_together(**tensors: Tensor) -> None:
+    """Refuse tensors that no matrix product would take together."""
+    names, q = ", ".join(tensors), tensors["q"]
+
+    def listed(attribute: str) -> str:
+        return ", ".join(f"{name} {getattr(t, attribute)}" for name, t in tensors.items())
+
+    if not q.is_floating_point() or any(t.dtype != q.dtype for t in tensors.values()):
+        raise TypeError(f"{names} must share one float dtype, got {listed('dtype')}")
+    if any(t.device != q.device for t in tensors.values()):
+        raise ValueError(f"{names} must be on one device, got {listed('device')}")
+    shapes = ", ".join(f"{name} {tuple(t.shape)}" for name, t in tensors.items())
+    if any(t.dim() < 2 for t in tensors.values()):
+        raise ValueError(f"{names} must have two axes or more, (..., n, d), got {shapes}")
+    try:
+        torch.broadcast_shapes(*(t.shape[:-2] for t in tensors.values()))
+    except RuntimeError:
+        raise ValueError(f"the leading axes of {names} must broadcast, got {shapes}") from None

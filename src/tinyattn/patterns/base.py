@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
+from tinyattn.checks import whole_numbers
+
 
 class Pattern:
     """A rule that says which keys a query may read.
@@ -78,6 +80,15 @@ class Intersection(Pattern):
         return f"({self.left!r} & {self.right!r})"
 
 
+def check_lengths(n: int, n_k: int) -> None:
+    """Refuse numbers of queries and keys that no mask has."""
+    whole_numbers(n=n, n_k=n_k)
+    if n < 0 or n_k < n:
+        raise ValueError(
+            f"a mask needs 0 <= n <= n_k (queries stand at the last n keys), got n={n}, n_k={n_k}"
+        )
+
+
 def positions(n: int, n_k: int | None = None) -> tuple[Tensor, Tensor]:
     """Positions of n queries and n_k keys, the last query at the last key.
 
@@ -85,8 +96,5 @@ def positions(n: int, n_k: int | None = None) -> tuple[Tensor, Tensor]:
         ValueError: if n is negative, or n_k is below n.
     """
     n_k = n if n_k is None else n_k
-    if n < 0 or n_k < n:
-        raise ValueError(
-            f"a mask needs 0 <= n <= n_k (queries stand at the last n keys), got n={n}, n_k={n_k}"
-        )
+    check_lengths(n, n_k)
     return torch.arange(n_k - n, n_k), torch.arange(n_k)

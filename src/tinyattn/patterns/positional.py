@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from tinyattn.patterns.base import Pattern
+from tinyattn.patterns.base import Pattern, check_lengths
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Full(Pattern):
         return torch.ones(shape, dtype=torch.bool, device=i.device)
 
     def edges(self, n: int) -> int:
+        check_lengths(n, n)
         return n * n
 
 
@@ -45,4 +46,5 @@ class Causal(Pattern):
         return j <= i
 
     def edges(self, n: int) -> int:
+        check_lengths(n, n)
         return n * (n + 1) // 2

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tinyattn.dense import attention_weights
+from tinyattn.checks import whole_numbers
+from tinyattn.dense import attention_weights, check_mask
 from tinyattn.patterns import Pattern
 from tinyattn.transformer.positions import Positions
 
@@ -38,12 +39,17 @@ class KVCache:
         """Store new keys and values after the old ones; returns all of them.
 
         Raises:
-            ValueError: if the batch differs from that of the keys already here.
+            ValueError: if batch or heads differ from those of the keys already here.
         """
         if self.k is not None and self.k.shape[0] != k.shape[0]:
             raise ValueError(
                 f"the cache holds a batch of {self.k.shape[0]} sequences, got {k.shape[0]}; "
                 "start another sequence with a new cache"
+            )
+        if self.k is not None and self.k.shape[1::2] != k.shape[1::2]:
+            raise ValueError(
+                f"the cache holds heads of (h, d_head) = {tuple(self.k.shape[1::2])}, "
+                f"got {tuple(k.shape[1::2])}; each layer needs its own cache"
             )
         self.k = k if self.k is None else torch.cat([self.k, k], dim=-2)
         self.v = v if self.v is None else torch.cat([self.v, v], dim=-2)
@@ -69,6 +75,7 @@ class MultiHeadAttention(nn.Module):
 
     Raises:
         ValueError: if a size is below 1, or d_model is not divisible by n_heads.
+        TypeError: if a size is no whole number, or pattern or positions are something else.
 
     Source:
         Vaswani et al. 2017, section 3.2.2 (arXiv:1706.03762); Lin et al. 2022, equations 2 and 3.
@@ -92,6 +99,7 @@ class MultiHeadAttention(nn.Module):
         d_head: int | None = None,
     ) -> None:
         super().__init__()
+        whole_numbers(d_model=d_model, n_heads=n_heads)
         if d_model < 1 or n_heads < 1:
             raise ValueError(
                 f"d_model and n_heads must be 1 or more, got d_model={d_model}, n_heads={n_heads}"
@@ -103,8 +111,18 @@ class MultiHeadAttention(nn.Module):
                     f"got d_model={d_model} and n_heads={n_heads}; or give d_head"
                 )
             d_head = d_model // n_heads
-        elif d_head < 1:
+        whole_numbers(d_head=d_head)
+        if d_head < 1:
             raise ValueError(f"d_head must be 1 or more, got {d_head}")
+        if pattern is not None and not isinstance(pattern, Pattern):
+            raise TypeError(
+                "pattern must be a rule such as Causal(), "
+                f"got {type(pattern).__name__}; a matrix goes to forward as its mask"
+            )
+        if positions is not None and not isinstance(positions, Positions):
+            raise TypeError(f"positions must be a scheme such as RoPE(d_head), got {positions!r}")
+        if scale is not None and not math.isfinite(scale):
+            raise ValueError(f"scale must be a finite number, got {scale}")
         self.n_heads = n_heads
         self.d_head = d_head
         self.pattern = pattern
@@ -133,21 +151,20 @@ class MultiHeadAttention(nn.Module):
             mask: (n_q, n_k) or (b, 1 or h, n_q, n_k), True where a query may read.
             key_padding: True where a key is a real token, False where it fills up the batch.
             cache: self-attention appends its keys here and reads all that it holds, n_k in
-                number; cross-attention fills it once and then reads it instead of `context`.
+                number; cross-attention fills it once and then reads it instead of `context`,
+                which has to be the same each time.
             return_weights: also return the weights (b, h, n_q, n_k).
 
         Raises:
-            ValueError: if shapes do not fit, or a pattern meets cross-attention.
+            ValueError: if shapes do not fit, or a pattern or positions meet cross-attention.
+            TypeError: if mask or key_padding is not bool.
         """
         if x.dim() != 3 or x.shape[-1] != self.query.in_features:
             raise ValueError(
                 f"x must be (b, n, d_model={self.query.in_features}), got {tuple(x.shape)}"
             )
-        if context is not None and self.pattern is not None:
-            raise ValueError(
-                f"{self.pattern!r} relates positions of one sequence; "
-                "cross-attention takes a mask instead of a pattern"
-            )
+        if context is not None:
+            self._check_context(x, context)
         q = self._split(self.query(x))
         if context is None:
             q, k, v, i, j = self._self_attend(x, q, cache)
@@ -185,14 +202,33 @@ class MultiHeadAttention(nn.Module):
             k, v = cache.append(k, v)
         return q, k, v, i, self._places(k.shape[-2], x)
 
-    def _read_context(self, context: Tensor, cache: KVCache | None) -> tuple[Tensor, Tensor]:
-        if cache is not None and cache.k is not None and cache.v is not None:
-            return cache.k, cache.v
+    def _check_context(self, x: Tensor, context: Tensor) -> None:
+        if self.pattern is not None or type(self.positions) is not Positions:
+            rule = self.positions if self.pattern is None else self.pattern
+            raise ValueError(
+                f"{rule!r} relates positions of one sequence; "
+                "cross-attention takes a mask instead, and no positions"
+            )
         if context.dim() != 3 or context.shape[-1] != self.key.in_features:
             raise ValueError(
                 f"context must be (b, n_k, d_model={self.key.in_features}), "
                 f"got {tuple(context.shape)}"
             )
+        if context.shape[0] != x.shape[0]:
+            raise ValueError(
+                f"x and context must be batches of one size, got {x.shape[0]} and "
+                f"{context.shape[0]} sequences"
+            )
+
+    def _read_context(self, context: Tensor, cache: KVCache | None) -> tuple[Tensor, Tensor]:
+        if cache is not None and cache.k is not None and cache.v is not None:
+            b, n_k = cache.k.shape[0], len(cache)
+            if context.shape[:2] != (b, n_k):
+                raise ValueError(
+                    f"the cache holds a context of (b, n_k) = {(b, n_k)}, "
+                    f"got another one of {tuple(context.shape[:2])}; start it with a new cache"
+                )
+            return cache.k, cache.v
         k, v = self._split(self.key(context)), self._split(self.value(context))
         return (k, v) if cache is None else cache.append(k, v)
 
@@ -204,6 +240,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor | None:
         """What pattern, mask and padding allow together, or None where everything is."""
         b, n_q, n_k = q.shape[0], q.shape[-2], k.shape[-2]
+        scores = torch.Size((b, self.n_heads, n_q, n_k))
         allowed = []
         if self.pattern is not None:
             allowed.append(self.pattern.mask(n_q, n_k).to(q.device))
@@ -213,12 +250,21 @@ class MultiHeadAttention(nn.Module):
                     "mask must be (n_q, n_k) or (b, 1 or h, n_q, n_k), "
                     f"got {tuple(mask.shape)}; a mask for each sequence needs a head axis of 1"
                 )
+            check_mask(mask, scores, q.device)
             allowed.append(mask)
         if key_padding is not None:
+            if key_padding.dtype != torch.bool:
+                raise TypeError(
+                    f"key_padding must be bool with True for a real token, got {key_padding.dtype}"
+                )
             if key_padding.shape != (b, n_k):
                 raise ValueError(
                     "key_padding must have one entry for each key, cached ones included: "
                     f"(b, n_k) = {(b, n_k)}, got {tuple(key_padding.shape)}"
+                )
+            if key_padding.device != q.device:
+                raise ValueError(
+                    f"key_padding must be on the device of x, {q.device}, got {key_padding.device}"
                 )
             allowed.append(key_padding[:, None, None, :])
         readable = None

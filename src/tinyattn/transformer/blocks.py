@@ -122,13 +122,21 @@ class DecoderLayer(nn.Module):
         memory_padding: Bool[Tensor, "b n_memory"] | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "b n d_model"]:
-        """Raises ValueError if the layer reads a memory and none came, or the other way round."""
+        """Raises ValueError if the layer reads a memory and none came, or the other way round,
+        or if x and memory are batches of different sizes."""
         if (memory is None) != (self.cross_attention is None):
             raise ValueError(
                 "this layer has cross-attention and needs memory, the encoder's output"
                 if memory is None
                 else "this layer has no cross-attention and takes no memory"
             )
+        if memory is not None and len(memory) != len(x):
+            raise ValueError(
+                f"memory must hold a sequence for each of the {len(x)} target sequences, "
+                f"got {len(memory)}"
+            )
+        if memory is None and memory_padding is not None:
+            raise ValueError("memory_padding needs the memory that it describes, got none")
         own = None if cache is None else cache.own
         x = self.around_attention(x, lambda x: self.attention(x, cache=own))
         if self.cross_attention is not None:

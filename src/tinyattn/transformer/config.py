@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from tinyattn.checks import whole_numbers
 from tinyattn.transformer.positions import Positions, Sinusoidal
 
 
@@ -34,8 +36,9 @@ class TransformerConfig:
         tie_embeddings: whether the decoder's output map is its embedding, transposed.
 
     Raises:
-        ValueError: if a size is below 1, d_model not divisible by n_heads, or dropout not in
-            [0, 1).
+        ValueError: if a size is below 1, d_model not divisible by n_heads, dropout not in [0, 1),
+            max_distance negative, or layer_norm_eps not above 0.
+        TypeError: if a size is no whole number, or positions is not a class of schemes.
     """
 
     vocab_size: int
@@ -58,11 +61,18 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         sizes = ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "n_chunks", "max_len")
         for name in sizes:
+            whole_numbers(**{name: getattr(self, name)})
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
         for name in ("target_vocab_size", "n_decoder_layers"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} must be 1 or more if given, got {getattr(self, name)}")
+            if getattr(self, name) is not None:
+                whole_numbers(**{name: getattr(self, name)})
+                if getattr(self, name) < 1:
+                    given = getattr(self, name)
+                    raise ValueError(f"{name} must be 1 or more if given, got {given}")
+        whole_numbers(max_distance=self.max_distance)
+        if self.max_distance < 0:
+            raise ValueError(f"max_distance must be 0 or more, got {self.max_distance}")
         if self.d_model % self.n_heads:
             raise ValueError(
                 "d_model must be divisible by n_heads, "
@@ -70,6 +80,17 @@ class TransformerConfig:
             )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
+        if not 0 < self.layer_norm_eps < math.inf:
+            raise ValueError(f"layer_norm_eps must be above 0, got {self.layer_norm_eps}")
+        if not callable(self.activation):
+            raise TypeError(
+                f"activation must be a function such as torch.relu, got {self.activation!r}"
+            )
+        if not (isinstance(self.positions, type) and issubclass(self.positions, Positions)):
+            raise TypeError(
+                "positions must be a class of schemes such as Sinusoidal, which the model builds "
+                f"at its own sizes, got {self.positions!r}"
+            )
 
     @property
     def d_head(self) -> int:

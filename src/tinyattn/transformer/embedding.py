@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
@@ -32,7 +33,8 @@ class Embedding(nn.Module):
     def forward(
         self, tokens: Shaped[Tensor, "b n *d_model"], start: int = 0
     ) -> Float[Tensor, "b n width"]:
-        """Raises ValueError for a token outside the vocabulary or vectors of another width."""
+        """Raises ValueError for a token outside the vocabulary or vectors of another width,
+        TypeError for what is neither integers nor floats."""
         vocab_size, d_model = self.table.weight.shape
         if tokens.is_floating_point():
             if tokens.dim() != 3 or tokens.shape[-1] != d_model:
@@ -41,6 +43,8 @@ class Embedding(nn.Module):
                 )
             x = tokens
         else:
+            if tokens.dtype == torch.bool or tokens.is_complex():
+                raise TypeError(f"tokens must be integers or float vectors, got {tokens.dtype}")
             if tokens.dim() != 2:
                 raise ValueError(f"tokens must be (b, n), got {tuple(tokens.shape)}")
             if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
@@ -48,5 +52,5 @@ class Embedding(nn.Module):
                     f"tokens must be in 0 … {vocab_size - 1} (vocab_size={vocab_size}), "
                     f"got {int(tokens.min())} … {int(tokens.max())}"
                 )
-            x = self.table(tokens) * math.sqrt(d_model)
+            x = self.table(tokens.long()) * math.sqrt(d_model)
         return self.dropout(self.positions.embed(x, start))

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from tinyattn.checks import whole_numbers
+
 
 class FeedForward(nn.Module):
     """Two linear maps with a nonlinearity between, applied to each position by itself.
@@ -22,12 +24,14 @@ class FeedForward(nn.Module):
     Args:
         d_model: width of a token vector.
         d_ff: inner width.
-        n_chunks: how many pieces the sequence is cut into (the last may be shorter).
+        n_chunks: how many pieces the sequence is cut into. Pieces are equally long but for the
+            last, so 6 tokens in 4 chunks make 3 pieces of 2.
         chunk_size: tokens in a piece; give this or n_chunks, not both.
         activation: the nonlinearity.
 
     Raises:
         ValueError: if a size is below 1, or both n_chunks and chunk_size are given.
+        TypeError: if a size is no whole number.
 
     Source:
         Vaswani et al. 2017, section 3.3 (arXiv:1706.03762); Lin et al. 2022, equation 4. Chunks:
@@ -53,14 +57,17 @@ class FeedForward(nn.Module):
         activation: Callable[[Tensor], Tensor] = torch.relu,
     ) -> None:
         super().__init__()
+        whole_numbers(d_model=d_model, d_ff=d_ff, n_chunks=n_chunks)
         if d_model < 1 or d_ff < 1:
             raise ValueError(
                 f"d_model and d_ff must be 1 or more, got d_model={d_model} and d_ff={d_ff}"
             )
         if n_chunks < 1:
             raise ValueError(f"n_chunks must be 1 or more, got {n_chunks}")
-        if chunk_size is not None and chunk_size < 1:
-            raise ValueError(f"chunk_size must be 1 token or more, got {chunk_size}")
+        if chunk_size is not None:
+            whole_numbers(chunk_size=chunk_size)
+            if chunk_size < 1:
+                raise ValueError(f"chunk_size must be 1 token or more, got {chunk_size}")
         if chunk_size is not None and n_chunks != 1:
             raise ValueError(
                 "give n_chunks (how many) or chunk_size (tokens in each), not both, "
@@ -73,6 +80,11 @@ class FeedForward(nn.Module):
         self.contract = nn.Linear(d_ff, d_model)
 
     def forward(self, x: Float[Tensor, "b n d_model"]) -> Float[Tensor, "b n d_model"]:
+        """Raises ValueError unless x is (b, n, d_model)."""
+        if x.dim() != 3 or x.shape[-1] != self.expand.in_features:
+            raise ValueError(
+                f"x must be (b, n, d_model={self.expand.in_features}), got {tuple(x.shape)}"
+            )
         size = self.chunk_size or -(-x.shape[1] // self.n_chunks)  # rounded up
         if size >= x.shape[1]:
             return self._position_wise(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
+
+from tinyattn.checks import whole_numbers
 
 if TYPE_CHECKING:
     from tinyattn.transformer.models import Decoder
@@ -40,7 +43,7 @@ def generate(
         temperature: 0 takes the likeliest token; above 0 samples from softmax(logits / temperature).
         top_k: sample among the k likeliest only.
         generator: where randomness comes from; needed when temperature is above 0.
-        stop_token: once a sequence has it, the rest is filled up with it.
+        stop_token: once a sequence has gained it, the rest is filled up with it.
         memory: the encoder's output, for a decoder with cross-attention.
         memory_padding: True where a token of the memory is real.
 
@@ -48,25 +51,30 @@ def generate(
         The prompts with n_new tokens behind each.
 
     Raises:
-        ValueError: if the prompt is empty, n_new or temperature negative, top_k out of range, or
-            sampling has no generator.
+        ValueError: if the prompt is empty, n_new or temperature negative, top_k or stop_token out
+            of range, or sampling has no generator.
+        TypeError: if the prompt is not made of integers, or n_new, top_k or stop_token is none.
     """
+    if not hasattr(model, "new_cache"):
+        raise TypeError(f"generate continues what a Decoder wrote, got a {type(model).__name__}")
     if prompt.dim() != 2 or prompt.shape[1] == 0:
         raise ValueError(
             f"prompt must be (b, n) with at least one token to start from, got {tuple(prompt.shape)}"
         )
+    if prompt.is_floating_point() or prompt.is_complex() or prompt.dtype == torch.bool:
+        raise TypeError(f"prompt must hold integers, the tokens' numbers, got {prompt.dtype}")
+    whole_numbers(n_new=n_new)
     if n_new < 0:
         raise ValueError(f"n_new must be 0 or more, got {n_new}")
-    if temperature < 0:
-        raise ValueError(f"temperature must be 0 or more, got {temperature}")
-    if temperature > 0 and generator is None:
-        raise ValueError(
-            "sampling needs a generator, such as torch.Generator().manual_seed(0); "
-            "temperature=0 takes the likeliest token instead"
-        )
     vocab_size = model.config.vocab_size
-    if top_k is not None and not 1 <= top_k <= vocab_size:
-        raise ValueError(f"top_k must be in 1 … vocab_size={vocab_size}, got {top_k}")
+    _check_sampling(vocab_size, temperature, top_k, generator)
+    if stop_token is not None:
+        whole_numbers(stop_token=stop_token)
+        if not 0 <= stop_token < vocab_size:
+            raise ValueError(
+                f"stop_token must be in 0 … {vocab_size - 1} (vocab_size={vocab_size}), "
+                f"got {stop_token}"
+            )
 
     cache = model.new_cache() if use_cache else None
     tokens = prompt
@@ -91,12 +99,16 @@ def next_token(
 ) -> Int64[Tensor, "b"]:
     """One token for each row of logits: the likeliest, or one drawn at a temperature.
 
+    Arguments and errors are those of `generate`.
+
     Example:
         >>> next_token(torch.tensor([[0.0, 2.0, 1.0]]))
         tensor([1])
     """
+    _check_sampling(logits.shape[-1], temperature, top_k, generator)
     if temperature == 0:
         return logits.argmax(dim=-1)
+    logits = logits - logits.amax(dim=-1, keepdim=True)  # a tiny temperature must not overflow
     if top_k is not None:
         kept, where = logits.topk(top_k, dim=-1)
         logits = torch.full_like(logits, -torch.inf).scatter(-1, where, kept)
@@ -104,13 +116,30 @@ def next_token(
     return torch.multinomial(probabilities, 1, generator=generator)[:, 0]
 
 
+def _check_sampling(
+    vocab_size: int, temperature: float, top_k: int | None, generator: torch.Generator | None
+) -> None:
+    if not 0 <= temperature < math.inf:
+        raise ValueError(f"temperature must be 0 or more and finite, got {temperature}")
+    if temperature > 0 and generator is None:
+        raise ValueError(
+            "sampling needs a generator, such as torch.Generator().manual_seed(0); "
+            "temperature=0 takes the likeliest token instead"
+        )
+    if top_k is not None:
+        whole_numbers(top_k=top_k)
+        if not 1 <= top_k <= vocab_size:
+            raise ValueError(f"top_k must be in 1 … vocab_size={vocab_size}, got {top_k}")
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout and gradients inside; the model is left in the mode it came in."""
-    training = model.training
+    """Without dropout and gradients inside; each part of the model is left in its own mode."""
+    modes = [(part, part.training) for part in model.modules()]
     model.eval()
     try:
         with torch.no_grad():
             yield
     finally:
-        model.train(training)
+        for part, training in modes:
+            part.training = training

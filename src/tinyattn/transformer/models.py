@@ -133,12 +133,27 @@ class Decoder(nn.Module):
             memory: the encoder's output, if the decoder has cross-attention.
             memory_padding: True where a token of the memory is real.
             cache: what the model remembers of earlier tokens; it grows by the n new ones.
+
+        Raises:
+            ValueError: if memory is missing or not wanted, or cache is another model's.
+            TypeError: if cache does not come from `new_cache`.
         """
+        if cache is not None:
+            self._check_cache(cache)
         x = self.embedding(tokens, start=0 if cache is None else len(cache))
         caches = [None] * len(self.layers) if cache is None else cache.layers
         for layer, kept in zip(self.layers, caches, strict=True):
             x = layer(x, memory, memory_padding=memory_padding, cache=kept)
         return self.to_logits(self.norm(x))
+
+    def _check_cache(self, cache: DecoderCache) -> None:
+        if not isinstance(cache, DecoderCache):
+            raise TypeError(f"cache must come from new_cache(), got {type(cache).__name__}")
+        if len(cache.layers) != len(self.layers):
+            raise ValueError(
+                f"cache must hold the decoder's {len(self.layers)} layers, "
+                f"got {len(cache.layers)}; take it from this decoder's new_cache()"
+            )
 
 
 class Seq2Seq(nn.Module):

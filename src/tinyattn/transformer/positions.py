@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from tinyattn.checks import whole_numbers
+
 if TYPE_CHECKING:
     from tinyattn.transformer.config import TransformerConfig
 
@@ -62,7 +64,12 @@ class Positions(nn.Module):
 
 
 def sinusoidal_positions(
-    n: int, d_model: int, *, start: int = 0, base: float = 10_000.0
+    n: int,
+    d_model: int,
+    *,
+    start: int = 0,
+    base: float = 10_000.0,
+    dtype: torch.dtype | None = None,
 ) -> Float[Tensor, "n d_model"]:
     """Sines and cosines of each position at d_model / 2 frequencies, fast to slow.
 
@@ -76,9 +83,11 @@ def sinusoidal_positions(
         d_model: width of a token vector.
         start: first position.
         base: the slowest pair has a wavelength of almost 2π * base positions.
+        dtype: of the result; torch's default if not given. Angles are always taken in float64.
 
     Raises:
         ValueError: if n or start is negative, d_model below 1, or base not above 0.
+        TypeError: if n, d_model or start is no whole number.
 
     Source:
         Vaswani et al. 2017, section 3.5 (arXiv:1706.03762). Lin et al. 2022, equation 28, prints
@@ -90,6 +99,7 @@ def sinusoidal_positions(
         tensor([[0.0000, 1.0000, 0.0000, 1.0000],
                 [0.8400, 0.5400, 0.0100, 1.0000]])
     """
+    whole_numbers(n=n, d_model=d_model, start=start)
     if n < 0 or start < 0:
         raise ValueError(f"n and start must be 0 or more, got n={n} and start={start}")
     if d_model < 1:
@@ -102,7 +112,7 @@ def sinusoidal_positions(
     table = torch.empty(n, d_model, dtype=torch.float64)
     table[:, 0::2] = angles.sin()
     table[:, 1::2] = angles.cos()[:, : d_model // 2]
-    return table.to(torch.get_default_dtype())
+    return table.to(torch.get_default_dtype() if dtype is None else dtype)
 
 
 class Sinusoidal(Positions):
@@ -111,7 +121,8 @@ class Sinusoidal(Positions):
     def embed(
         self, x: Float[Tensor, "b n d_model"], start: int = 0
     ) -> Float[Tensor, "b n d_model"]:
-        return x + sinusoidal_positions(x.shape[1], x.shape[2], start=start).to(x)
+        table = sinusoidal_positions(x.shape[1], x.shape[2], start=start, dtype=x.dtype)
+        return x + table.to(x.device)
 
 
 class Learned(Positions):
@@ -126,6 +137,7 @@ class Learned(Positions):
 
     def __init__(self, max_len: int, d_model: int) -> None:
         super().__init__()
+        whole_numbers(max_len=max_len, d_model=d_model)
         if max_len < 1 or d_model < 1:
             raise ValueError(
                 f"max_len and d_model must be 1 or more, got max_len={max_len}, d_model={d_model}"
@@ -139,7 +151,12 @@ class Learned(Positions):
     def embed(
         self, x: Float[Tensor, "b n d_model"], start: int = 0
     ) -> Float[Tensor, "b n d_model"]:
-        stop, max_len = start + x.shape[1], self.table.shape[0]
+        stop, (max_len, d_model) = start + x.shape[1], self.table.shape
+        if x.shape[-1] != d_model or start < 0:
+            raise ValueError(
+                f"learned positions need vectors of d_model={d_model} and a start of 0 or more, "
+                f"got x of shape {tuple(x.shape)} and start={start}"
+            )
         if stop > max_len:
             raise ValueError(
                 f"learned positions end at max_len={max_len}, got tokens up to position {stop - 1}; "

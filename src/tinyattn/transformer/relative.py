@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from tinyattn.checks import whole_numbers
 from tinyattn.transformer.positions import Positions
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Shaw(Positions):
 
     def __init__(self, d_head: int, max_distance: int) -> None:
         super().__init__()
+        whole_numbers(d_head=d_head, max_distance=max_distance)
         if d_head < 1 or max_distance < 0:
             raise ValueError(
                 "d_head must be 1 or more and max_distance 0 or more, "
@@ -53,6 +55,11 @@ class Shaw(Positions):
         j: Int64[Tensor, "n_k"],
         scale: float,
     ) -> Float[Tensor, "b h n_q n_k"]:
+        if q.shape[-1] != self.a_key.shape[-1]:
+            raise ValueError(
+                f"Shaw's vectors of d_head={self.a_key.shape[-1]} must meet heads of that width, "
+                f"got {q.shape[-1]}"
+            )
         by_row = q @ self.a_key.T * scale  # (b, h, n_q, 2 * max_distance + 1)
         return by_row.gather(-1, self._row(i, j).expand(*q.shape[:3], len(j)))
 
@@ -93,6 +100,7 @@ class T5Bias(Positions):
         bidirectional: bool = True,
     ) -> None:
         super().__init__()
+        whole_numbers(n_heads=n_heads, n_buckets=n_buckets, max_distance=max_distance)
         one_side = n_buckets // 2 if bidirectional else n_buckets
         if n_heads < 1 or one_side < 2 or (bidirectional and n_buckets % 2):
             raise ValueError(
@@ -140,6 +148,11 @@ class T5Bias(Positions):
         j: Int64[Tensor, "n_k"],
         scale: float,
     ) -> Float[Tensor, "h n_q n_k"]:
+        if q.shape[1] != self.table.shape[1]:
+            raise ValueError(
+                f"T5's bias for n_heads={self.table.shape[1]} must meet as many heads, "
+                f"got {q.shape[1]}"
+            )
         return self.table[self.bucket(j[None, :] - i[:, None])].permute(2, 0, 1)
 
 
@@ -160,8 +173,12 @@ class RoPE(Positions):
 
     def __init__(self, d_head: int, base: float = 10_000.0) -> None:
         super().__init__()
+        whole_numbers(d_head=d_head)
         if d_head < 2 or d_head % 2:
-            raise ValueError(f"d_head must be even, RoPE turns pairs of channels, got {d_head}")
+            raise ValueError(
+                "d_head must be even and 2 or more, RoPE turns pairs of channels, "
+                f"got d_head={d_head}"
+            )
         if not base > 0:
             raise ValueError(f"base must be above 0, got {base}")
         self.d_head = d_head
@@ -174,6 +191,10 @@ class RoPE(Positions):
     def rotate(
         self, x: Float[Tensor, "b h n d_head"], positions: Int64[Tensor, "n"]
     ) -> Float[Tensor, "b h n d_head"]:
+        if x.shape[-1] != self.d_head:
+            raise ValueError(
+                f"RoPE for d_head={self.d_head} must meet heads of that width, got {x.shape[-1]}"
+            )
         channels = torch.arange(0, self.d_head, 2, dtype=torch.float64, device=x.device)
         angles = positions[:, None] * self.base ** (-channels / self.d_head)  # (n, d_head / 2)
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
