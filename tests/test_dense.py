@@ -28,8 +28,8 @@ def random_mask(n_q: int, n_k: int, seed: int, share: float = 0.5) -> torch.Tens
     return torch.rand(n_q, n_k, generator=seeded(seed)) < share
 
 
-SIZES = dict(n_q=st.integers(0, 5), n_k=st.integers(0, 6), d_head=st.integers(1, 4))
-CASES = dict(**SIZES, share=st.sampled_from([0.0, 0.3, 0.7, 1.0]), seed=st.integers(0, 999))
+SIZES = {"n_q": st.integers(0, 5), "n_k": st.integers(0, 6), "d_head": st.integers(1, 4)}
+CASES = {**SIZES, "share": st.sampled_from([0.0, 0.3, 0.7, 1.0]), "seed": st.integers(0, 999)}
 
 
 # --------------------------------------------------------------------------- the definition
