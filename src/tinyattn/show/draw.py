@@ -60,7 +60,7 @@ def heatmap(
     if annotate is None:
         annotate = max(a.shape) <= LARGEST_WITH_NUMBERS
     cmap, norm = _colour_scale(a, vmin, vmax)
-    with _canvas(ax, *_size(a.shape, rows, columns, bar=not annotate)) as axes:
+    with _canvas(ax, *_size(a.shape, rows, columns, title=title, bar=not annotate)) as axes:
         image = axes.imshow(np.ma.masked_invalid(a), cmap=cmap, norm=norm)
         if annotate:
             for (i, j), value in np.ndenumerate(a):
@@ -104,7 +104,7 @@ def draw_mask(
     columns = _labels(column_labels, allowed.shape[1], "column_labels")
     if title is None:
         title = repr(mask) if isinstance(mask, Pattern) else ""
-    with _canvas(ax, *_size(allowed.shape, rows, columns, bar=False)) as axes:
+    with _canvas(ax, *_size(allowed.shape, rows, columns, title=title, bar=False)) as axes:
         axes.imshow(allowed, cmap=ListedColormap([FORBIDDEN, ALLOWED]), vmin=0, vmax=1)
         if max(allowed.shape) <= LARGEST_WITH_DOTS:
             _mark(axes, allowed, "o", "white")
@@ -153,6 +153,9 @@ def curves(
             axes.plot(where, y, label=name, marker=mark, markersize=5)
         if log_x:
             axes.set_xscale("log")
+            if where.size <= 8:
+                axes.set_xticks(where, [f"{position:g}" for position in where])
+                axes.xaxis.minorticks_off()
         if log_y:
             axes.set_yscale("log")
         axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
@@ -201,13 +204,13 @@ def _mark(ax: Axes, which: ndarray, marker: str, colour: str) -> None:
 
 
 def _size(
-    shape: tuple[int, ...], rows: list[str], columns: list[str], *, bar: bool
+    shape: tuple[int, ...], rows: list[str], columns: list[str], *, title: str, bar: bool
 ) -> tuple[float, float]:
     """Inches that give each cell of a matrix its room and the labels theirs."""
     side = min(0.5, 4.2 / max(shape))
-    left, top = (0.09 * max(map(len, labels)) + 0.55 for labels in (rows, columns))
-    width = side * shape[1] + left + (0.9 if bar else 0.15)
-    height = side * shape[0] + top + 0.45
+    left, top = (0.09 * max(map(len, labels)) + 0.35 for labels in (rows, columns))
+    width = side * shape[1] + left + (0.8 if bar else 0.1)
+    height = side * shape[0] + top + (0.35 if title else 0.1)
     return round(max(width, 2.4), 2), round(max(height, 1.5), 2)
 
 
@@ -247,7 +250,7 @@ def _number(value: float, digits: int) -> str:
     """A cell's number; an exact 0 shows as 0, so that it differs from a small number."""
     if np.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return "0" if value == 0 else f"{value:.{digits}f}".replace("-", "−")
+    return "0" if value == 0 else f"{value:z.{digits}f}".replace("-", "−")
 
 
 def _matrix_axes(

@@ -134,5 +134,5 @@ def png(fig: Figure, *, dpi: int, colours: int) -> bytes:
     fig.savefig(drawn, format="png", dpi=dpi, facecolor="white")
     packed = io.BytesIO()
     with Image.open(drawn) as picture:
-        picture.convert("RGB").quantize(colours).save(packed, "PNG", optimize=True)
+        picture.convert("RGB").quantize(colours, kmeans=1).save(packed, "PNG", optimize=True)
     return packed.getvalue()

@@ -92,7 +92,7 @@ class Explorer(StaticWidget, module="frames"):
             error.add_note(f"explore called f with {said}")
             raise
         if isinstance(result, str):
-            return {"text": result}, f"{said}: {result}"
+            return {"text": result}, f"{said}: {'text' if self._trained else result}"
         if not (isinstance(result, tuple) and len(result) == 2):
             if isinstance(result, plt.Figure):
                 plt.close(result)
@@ -114,12 +114,13 @@ class Explorer(StaticWidget, module="frames"):
         return {"src": source, "alt": alt, "width": width, "height": height}, text
 
     @traitlets.validate("index")
-    def _clamp(self, proposal: traitlets.Bunch) -> list[int]:
-        """Any place a browser or a caller asks for becomes one that exists."""
+    def _check(self, proposal: traitlets.Bunch) -> list[int]:
+        """A place that no slider has is refused; the last good one stays."""
         index, sizes = proposal["value"], [len(values) for values in self._values.values()]
-        if len(index) != len(sizes):
-            raise traitlets.TraitError(f"index needs {len(sizes)} numbers, got {index}")
-        return [min(max(k, 0), size - 1) for k, size in zip(index, sizes, strict=True)]
+        if len(index) != len(sizes) or not all(map(range.__contains__, map(range, sizes), index)):
+            most = [size - 1 for size in sizes]
+            raise traitlets.TraitError(f"index must lie between 0 and {most}, got {index}")
+        return index
 
     @traitlets.observe("index")
     def _answer(self, change: traitlets.Bunch) -> None:

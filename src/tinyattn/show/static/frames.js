@@ -1,107 +1,117 @@
-// A picture (or text) and one or two sliders: the front of tinyattn.show.explore.
+// A picture (or text) with one or two sliders: the front of tinyattn.show.explore.
 //   names [string], labels [[string]], index [int]: the sliders and where they stand
-//   frames [frame]: on a page without a kernel, every frame, last slider fastest
+//   frames [frame]: on a page without a kernel, every frame, the last slider fastest
 //   frame {..., index}: in Jupyter, the one that Python computed last
 // A frame is { src, alt, width, height }, { text } or { error }. On a page the first frame's src
-// may be left to the still that is already in `el`, so that its bytes are there once.
+// is left to the still that stands in `el`, so that its bytes are stored once.
 
-function element(tag, className, text) {
+function element(tag, className, text = "") {
   const made = document.createElement(tag);
   if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
+  made.textContent = text;
   return made;
 }
 
-function check(condition, message) {
+function demand(condition, message) {
   if (!condition) throw new Error(message);
 }
 
-function read(model) {
-  const names = model.get("names"), labels = model.get("labels"), frames = model.get("frames");
-  check(Array.isArray(names) && names.length > 0, "it has no parameter");
-  check(
-    Array.isArray(labels) && labels.length === names.length && labels.every((l) => Array.isArray(l) && l.length > 0),
-    "a parameter has no values",
+function isPlace(index, labels) {
+  return (
+    Array.isArray(index) &&
+    index.length === labels.length &&
+    labels.every((values, k) => Number.isInteger(index[k]) && index[k] >= 0 && index[k] < values.length)
   );
-  const count = labels.reduce((product, values) => product * values.length, 1);
-  if (frames !== undefined)
-    check(Array.isArray(frames) && frames.length === count, `it needs ${count} frames`);
-  return { names, labels, frames };
 }
 
-function clamp(index, labels) {
-  const given = Array.isArray(index) ? index : [];
-  return labels.map((values, k) => {
-    const place = Number.isFinite(given[k]) ? Math.round(given[k]) : 0;
-    return Math.min(values.length - 1, Math.max(0, place));
-  });
+// The state, or an error that the page's host shows beside the still.
+function read(model, el) {
+  const [names, labels, frames] = ["names", "labels", "frames"].map((key) => model.get(key));
+  demand(Array.isArray(names) && names.length > 0, "it has no parameter");
+  demand(
+    Array.isArray(labels) &&
+      labels.length === names.length &&
+      labels.every((values) => Array.isArray(values) && values.length > 0),
+    "a parameter has no values",
+  );
+  demand(isPlace(model.get("index"), labels), "its sliders stand outside their values");
+  if (frames === undefined) return { names, labels };
+  const count = labels.reduce((product, values) => product * values.length, 1);
+  demand(
+    Array.isArray(frames) && frames.length === count && frames.every((frame) => frame instanceof Object),
+    `it needs ${count} frames`,
+  );
+  const still = el.querySelector("img")?.getAttribute("src");
+  return { names, labels, frames: [{ ...(still && { src: still }), ...frames[0] }, ...frames.slice(1)] };
+}
+
+function slider(name, labels, onInput) {
+  const row = element("label", "tinyattn-slider");
+  const value = element("span", "tinyattn-value");
+  value.style.minInlineSize = `${Math.max(...labels.map((label) => label.length))}ch`; // no jumping
+  const input = element("input");
+  Object.assign(input, { type: "range", min: 0, max: labels.length - 1, step: 1 });
+  input.setAttribute("aria-label", name);
+  input.addEventListener("input", onInput);
+  row.append(element("span", "", `${name} =`), value, input);
+  return {
+    row,
+    place: () => Number(input.value),
+    show(place) {
+      input.value = place;
+      input.setAttribute("aria-valuetext", labels[place]);
+      value.textContent = labels[place];
+    },
+  };
 }
 
 function render({ model, el }) {
-  const { names, labels, frames } = read(model);
-  const still = el.querySelector("img");
-  if (frames && still && frames[0].src === undefined && frames[0].text === undefined)
-    frames[0] = { ...frames[0], src: still.getAttribute("src") };
-
+  const { names, labels, frames } = read(model, el);
   const box = element("div", "tinyattn-frames");
   box.setAttribute("role", "group");
-  box.setAttribute("aria-label", `Figure with a slider for ${names.join(" and ")}`);
-  const sliders = names.map((name, k) => {
-    const label = element("label", "tinyattn-slider");
-    const input = element("input");
-    Object.assign(input, { type: "range", min: 0, max: labels[k].length - 1, step: 1 });
-    input.setAttribute("aria-label", name);
-    const value = element("output");
-    label.append(element("span", "", `${name} =`), value, input);
-    box.append(label);
-    input.addEventListener("input", () => {
-      model.set("index", sliders.map((slider) => Number(slider.input.value)));
+  box.setAttribute("aria-label", `Figure that changes with ${names.join(" and ")}`);
+  const sliders = names.map((name, k) =>
+    slider(name, labels[k], () => {
+      model.set("index", sliders.map((it) => it.place()));
       model.save_changes();
-    });
-    return { input, value };
-  });
+    }),
+  );
   const picture = element("div", "tinyattn-picture");
-  const said = element("p", "tinyattn-said");
+  const said = element("p", "tinyattn-said"); // tells screen readers what a slider changed
   said.setAttribute("aria-live", "polite");
-  box.append(picture, said);
+  box.append(...sliders.map((it) => it.row), picture, said);
   el.replaceChildren(box);
 
-  let place = [];
-  function drawSliders() {
-    place = clamp(model.get("index"), labels);
-    sliders.forEach(({ input, value }, k) => {
-      input.value = place[k];
-      value.textContent = labels[k][place[k]];
-      input.setAttribute("aria-valuetext", labels[k][place[k]]);
-    });
-  }
-  function drawPicture() {
-    const at = place.reduce((sum, k, axis) => sum * labels[axis].length + k, 0);
-    const frame = (frames ? frames[at] : model.get("frame")) ?? {};
-    box.setAttribute("aria-busy", String(!frames && String(frame.index) !== String(place)));
+  function drawPicture(frame) {
     if (frame.src !== undefined) {
       const image = picture.querySelector("img") ?? element("img");
-      for (const key of ["src", "alt", "width", "height"])
-        if (image.getAttribute(key) !== String(frame[key])) image.setAttribute(key, frame[key]);
+      for (const key of ["width", "height", "alt", "src"]) image.setAttribute(key, frame[key] ?? "");
       if (!image.parentNode) picture.replaceChildren(image);
     } else if (frame.text !== undefined) {
       picture.replaceChildren(element("pre", "", frame.text));
     } else {
-      const message = element("p", "tinyattn-error", frame.error ?? "There is no picture for this setting.");
-      message.setAttribute("role", "alert");
-      picture.replaceChildren(message);
+      const problem = frame.error ?? "There is no picture for this setting.";
+      picture.replaceChildren(element("p", "tinyattn-widget-error", problem));
     }
-    return frame;
   }
+
   function draw() {
-    drawSliders();
-    const frame = drawPicture();
-    const setting = names.map((name, k) => `${name} = ${labels[k][place[k]]}`).join(", ");
-    if (box.getAttribute("aria-busy") === "false") said.textContent = `${setting}. ${frame.alt ?? frame.text ?? ""}`;
+    const index = model.get("index");
+    if (!isPlace(index, labels)) return;
+    sliders.forEach((it, k) => it.show(index[k]));
+    const at = index.reduce((sum, place, k) => sum * labels[k].length + place, 0);
+    const frame = frames ? frames[at] : model.get("frame");
+    const waiting = !frames && String(frame.index) !== String(index); // for Python's answer
+    box.setAttribute("aria-busy", String(waiting));
+    if (waiting) return;
+    drawPicture(frame);
+    const setting = names.map((name, k) => `${name} = ${labels[k][index[k]]}`).join(", ");
+    said.textContent = `${setting}. ${frame.alt ?? frame.text ?? frame.error ?? ""}`;
   }
-  draw();
+
   const events = ["change:index", "change:frame"];
   for (const event of events) model.on(event, draw);
+  draw();
   return () => events.forEach((event) => model.off(event, draw));
 }
 
