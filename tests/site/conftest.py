@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "_build" / "html"
 EXECUTABLES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"]
 EXECUTABLES += ["/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"]
+EXECUTABLES += ["C:/Program Files/Google/Chrome/Application/chrome.exe"]
 FLAGS = [
     "--disable-gpu",
     "--disable-quic",

@@ -17,7 +17,9 @@ function render({ model, el }) {
 export default { render };
 """
 FAILS_AT_LOAD = "throw new Error('cannot load');\nexport default { render() {} };"
-FAILS_AT_RENDER = "export default { render() { throw new Error('cannot draw'); } };"
+FAILS_AT_RENDER = """
+export default { render({ el }) { el.textContent = "half"; throw new Error("cannot draw"); } };
+"""
 
 
 def widget(name: str, **state: int) -> str:
@@ -53,4 +55,5 @@ def test_a_widget_draws_and_reacts(page):
 def test_a_widget_that_fails_says_so_and_keeps_its_fallback(page, name, reason):
     widget = page.locator(f"[data-tinyattn-widget={name}]")
     assert reason in widget.get_by_role("alert").text_content()
-    assert f"fallback of {name}" in widget.text_content()
+    assert widget.text_content().endswith(f"fallback of {name}")
+    assert "half" not in widget.text_content()

@@ -1,6 +1,7 @@
 // Starts every <div data-tinyattn-widget="name" data-state="json"> of the page. The model has the
-// part of anywidget's interface that needs no kernel. A widget that fails keeps its fallback
-// content, says so, and leaves the others alone.
+// part of anywidget's interface that needs no kernel. The div's content is there when a widget
+// starts, to use or to replace. A widget that fails says so above that content, and leaves the
+// others alone.
 class Model {
   constructor(state) {
     this.state = state;
@@ -30,7 +31,6 @@ for (const el of document.querySelectorAll("[data-tinyattn-widget]")) {
   try {
     if (!Object.hasOwn(widgets, name)) throw new Error("there is no such widget");
     const model = new Model(JSON.parse(el.dataset.state));
-    el.replaceChildren();
     widgets[name]().render({ model, el });
   } catch (error) {
     console.error(`tinyattn widget ${name}:`, error);

@@ -2,7 +2,7 @@
 
 Each file of src/tinyattn/show/static is an ES module with `export default { render }`, as
 anywidget wants it. Browsers refuse module scripts on file:// pages, so the book gets one
-classic script made from the same files, and host.js starts it.
+classic script made from the same files, and host.js starts it. Their styles come along.
 """
 
 import re
@@ -34,9 +34,12 @@ def as_function_body(module: Path) -> str:
 def write_bundle(app, config) -> None:
     folder = Path(app.doctreedir).parent / ".tinybook_static"
     folder.mkdir(parents=True, exist_ok=True)
-    modules = sorted((Path(app.srcdir) / MODULES).glob("*.js"))
-    (folder / "tinyattn_widgets.js").write_text(bundle(modules), encoding="utf-8")
+    modules = Path(app.srcdir) / MODULES
+    script = bundle(sorted(modules.glob("*.js")))
+    (folder / "tinyattn_widgets.js").write_text(script, encoding="utf-8")
+    (folder / "tinyattn_widgets.css").write_bytes((modules / "widgets.css").read_bytes())
     config.html_static_path.append(str(folder))
+    app.add_css_file("tinyattn_widgets.css")
     app.add_js_file("tinyattn_widgets.js", defer="defer")
 
 

@@ -1,0 +1,75 @@
+# Each command sets up what it needs in .venv, and is quick the second time. `make help` lists them.
+
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python tools/supported_python.py 2>/dev/null && echo $$python && break; done)
+TORCH ?= $(shell sed -n 's/^torch==\([^ ]*\).*/\1/p' requirements.txt)
+CPU_WHEELS := https://download.pytorch.org/whl/cpu
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+export OMP_NUM_THREADS := 1
+
+.PHONY: help book test lint code chapters site lab results nightly
+.NOTPARALLEL:
+
+help:
+	@echo "make book      build the book, print the page to open"
+	@echo "make test      check everything: style, code, chapters, the built pages"
+	@echo "make lab       open the chapters in JupyterLab"
+	@echo "make results   run the longer experiments that chapters quote, write results/"
+	@echo "make nightly   make test, then what takes longer"
+	@echo "The parts of make test are make lint, make code, make chapters and make site."
+	@echo "Other versions, in a new .venv: make test PYTHON=python3.12 TORCH=2.5.1"
+
+book: .venv/book
+	$(BIN)/jupyter-book build . --all -W --keep-going --quiet
+	@echo "Open $(CURDIR)/_build/html/index.html"
+
+test: lint code chapters site
+
+lint: .venv/test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/python tools/notebooks.py check book/*.ipynb
+
+code: .venv/test
+	$(BIN)/pytest -n 2 --dist loadfile --ignore=tests/site
+
+chapters: .venv/test
+	$(BIN)/python tools/chapters.py book/*.ipynb
+
+site: .venv/test book
+	$(BIN)/pytest -n 2 --dist loadfile tests/site
+
+lab: .venv/lab
+	$(BIN)/jupyter lab book/intro.ipynb
+
+results: .venv/book
+	$(BIN)/python -m tinyattn.experiments
+
+# The chapters once more on the slowest instructions that PyTorch has: other last digits.
+nightly: test results
+	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py book/*.ipynb
+
+# Set-up. Each stamp in .venv is newer than the requirements that it stands for.
+
+.venv/created:
+	@$(or $(PYTHON),python3) tools/supported_python.py
+	$(PYTHON) -m venv .venv || { echo "Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@touch $@
+
+.venv/book: requirements.txt pyproject.toml | .venv/created
+	sed 's/^torch==[^ ]*/torch==$(TORCH)/' requirements.txt > .venv/requirements.txt
+	$(PIP) install -r .venv/requirements.txt -e . $$($(BIN)/python tools/cpu_wheels.py $(CPU_WHEELS))
+	$(BIN)/python -m ipykernel install --sys-prefix
+	@touch $@
+
+.venv/test: .venv/book requirements-test.txt requirements-oracles.txt
+	$(PIP) install -r .venv/requirements.txt -r requirements-test.txt -r requirements-oracles.txt
+	$(PIP) check
+	@touch $@
+
+.venv/lab: .venv/book requirements-lab.txt
+	$(PIP) install -r .venv/requirements.txt -r requirements-lab.txt
+	@touch $@

@@ -1,0 +1,98 @@
+"""Run chapters and compare what they print with what is stored, within budgets.
+
+    python tools/chapters.py book/*.ipynb
+
+Outputs are compared where they were stored: on Python 3.11 with the pinned torch. Elsewhere the
+last digits may differ, so cells only have to run and their asserts to hold. Each chapter's
+seconds and its kernel's peak memory are printed at the end.
+"""
+
+import re
+import sys
+from collections import defaultdict
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BUDGET_SECONDS = 60
+MAX_SECONDS = 3 * BUDGET_SECONDS  # two chapters share the machine, and CI machines are slow
+MAX_BYTES = 2**30
+
+
+def main(notebooks: list[str]) -> int:
+    return pytest.main(
+        [
+            "--nbval" if stores_the_same_outputs() else "--nbval-lax",
+            "--nbval-current-env",
+            f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}",
+            "--nbval-cell-timeout=300",
+            "-n2",
+            "--dist=loadfile",
+            "-p",
+            Path(__file__).stem,  # this file's hooks, also in the workers
+            *notebooks,
+        ]
+    )
+
+
+def stores_the_same_outputs() -> bool:
+    pin = re.search(r"^torch==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    return sys.version_info[:2] == (3, 11) and version("torch").split("+")[0] == pin[1]
+
+
+# Hooks of pytest: in the workers, note each cell's peak; in the main process, sum up.
+
+seconds: dict[str, float] = defaultdict(float)
+peaks: dict[str, int] = defaultdict(int)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    kernel = getattr(item.parent, "kernel", None)
+    if call.when == "call" and kernel is not None:
+        report.peak_bytes = peak_bytes(kernel.km.provisioner.pid)
+    return report
+
+
+def peak_bytes(pid: int) -> int:
+    """The most memory that a process has held, or what it holds now where nobody keeps count."""
+    status = Path(f"/proc/{pid}/status")
+    if status.exists():
+        return 1024 * int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1])
+    return psutil.Process(pid).memory_info().rss
+
+
+def pytest_runtest_logreport(report) -> None:
+    chapter = report.nodeid.split("::")[0]
+    seconds[chapter] += report.duration
+    peaks[chapter] = max(peaks[chapter], getattr(report, "peak_bytes", 0))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus) -> None:
+    if exitstatus == 0 and over_budget():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def over_budget() -> list[str]:
+    found = [f"{c} took {s:.0f} s of {MAX_SECONDS}" for c, s in seconds.items() if s > MAX_SECONDS]
+    gib = 2**30
+    found += [f"{c} held {b / gib:.2f} GiB of 1" for c, b in peaks.items() if b > MAX_BYTES]
+    return found
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    terminalreporter.section(f"budgets: {BUDGET_SECONDS} s and 1 GiB a chapter")
+    for chapter in sorted(seconds):
+        peak = f"{peaks[chapter] / 2**20:5.0f} MiB"
+        terminalreporter.line(f"{seconds[chapter]:5.1f} s  {peak}  {chapter}")
+    for problem in over_budget():
+        terminalreporter.line(f"OVER BUDGET: {problem}", red=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
