@@ -184,7 +184,7 @@ def test_a_query_that_may_read_nothing_is_zero_both_ways_and_poisons_nobody():
     for tensor in (q, k, v):
         assert tensor.grad.isfinite().all()
     alone = attention(q[1], k[1], v[1])
-    assert torch.equal(out[1], alone)
+    assert torch.allclose(out[1], alone, rtol=1e-13)
 
 
 def test_a_batch_with_nothing_to_read_at_all_has_zero_gradients():
