@@ -12,6 +12,7 @@ from tinyattn import attention, attention_weights
 from tinyattn.dense import masked_softmax
 
 from . import reference
+from .close import assert_same
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -74,7 +75,7 @@ def test_scale_multiplies_the_products_and_bias_joins_after_it():
 
 def test_the_default_scale_is_one_over_the_root_of_d_head():
     q, k, v = qkv(d_head=16, d_v=2)
-    assert torch.allclose(attention(q, k, v), attention(q, k, v, scale=0.25), rtol=1e-14)
+    assert_same(attention(q, k, v), attention(q, k, v, scale=0.25), rtol=1e-14)
 
 
 def test_batch_and_heads_are_computed_apart():
@@ -84,7 +85,7 @@ def test_batch_and_heads_are_computed_apart():
     for b in range(2):
         for h in range(3):
             alone = attention(q[b, h], k[b, h], v[b, h], mask[b, h])
-            assert torch.allclose(out[b, h], alone, rtol=1e-13)
+            assert_same(out[b, h], alone, rtol=1e-13)
 
 
 @pytest.mark.parametrize("shape", [(4,), (1, 4), (3, 1), (3, 4), (2, 1, 3, 4), (1, 5, 1, 4), (1,)])
@@ -106,7 +107,7 @@ def test_rows_sum_to_one_or_to_zero_where_nothing_may_be_read(n_q, n_k, d_head, 
     weights = attention_weights(q, k, mask)
     assert (weights >= 0).all()
     assert torch.equal(weights > 0, mask)
-    assert torch.allclose(weights.sum(-1), mask.any(-1).double(), atol=1e-14)
+    assert_same(weights.sum(-1), mask.any(-1).double(), atol=1e-14)
 
 
 @settings(max_examples=25)
@@ -126,7 +127,7 @@ def test_a_constant_added_to_a_row_of_scores_changes_nothing():
     q, k, v = qkv()
     shift = torch.tensor([-50.0, -1, 0, 3, 200], dtype=torch.float64)[:, None]
     mask = random_mask(5, 7, 2)
-    assert torch.allclose(attention(q, k, v, mask, bias=shift), attention(q, k, v, mask))
+    assert_same(attention(q, k, v, mask, bias=shift), attention(q, k, v, mask))
 
 
 @settings(max_examples=15)
@@ -135,13 +136,13 @@ def test_the_order_of_keys_is_lost_and_that_of_queries_kept(order, rows):
     q, k, v = qkv()
     mask = random_mask(5, 7, 2)
     shuffled = attention(q[rows], k[order], v[order], mask[rows][:, order])
-    assert torch.allclose(shuffled, attention(q, k, v, mask)[rows], rtol=1e-13)
+    assert_same(shuffled, attention(q, k, v, mask)[rows], rtol=1e-13)
 
 
 def test_equal_values_come_out_unchanged():
     q, k, v = qkv()
     same = v[:1].expand_as(v)
-    assert torch.allclose(attention(q, k, same), same[:1].expand(5, 3), rtol=1e-14)
+    assert_same(attention(q, k, same), same[:1].expand(5, 3), rtol=1e-14)
 
 
 def test_large_scores_neither_overflow_nor_leak():
@@ -184,7 +185,7 @@ def test_a_query_that_may_read_nothing_is_zero_both_ways_and_poisons_nobody():
     for tensor in (q, k, v):
         assert tensor.grad.isfinite().all()
     alone = attention(q[1], k[1], v[1])
-    assert torch.allclose(out[1], alone, rtol=1e-13)
+    assert_same(out[1], alone, rtol=1e-13)
 
 
 def test_a_batch_with_nothing_to_read_at_all_has_zero_gradients():
@@ -233,9 +234,9 @@ def test_the_layout_in_memory_does_not_matter():
     out = attention(q, k, v, mask)
     other = [t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v)]
     assert not other[0].is_contiguous()
-    assert torch.allclose(attention(*other, mask.T.contiguous().T), out, rtol=1e-14)
+    assert_same(attention(*other, mask.T.contiguous().T), out, rtol=1e-14)
     every_second = [t.repeat_interleave(2, dim=-1)[..., ::2] for t in (q, k, v)]
-    assert torch.allclose(attention(*every_second, mask), out, rtol=1e-14)
+    assert_same(attention(*every_second, mask), out, rtol=1e-14)
 
 
 def test_inputs_are_left_as_they_were():
@@ -252,7 +253,7 @@ def test_half_precision_is_close_to_float32(dtype, atol):
     out = attention(q, k, v, mask)
     wide = attention(q.float(), k.float(), v.float(), mask)
     assert out.dtype == dtype
-    assert torch.allclose(out.float(), wide, atol=atol)
+    assert_same(out.float(), wide, atol=atol)
     assert not out[:, :, ~mask.any(-1)].any()
 
 
@@ -260,7 +261,7 @@ def test_float32_is_close_to_float64():
     q, k, v = qkv(9, 11, 8, 8)
     out = attention(q.float(), k.float(), v.float())
     assert out.dtype == torch.float32
-    assert torch.allclose(out.double(), attention(q, k, v), atol=1e-6)
+    assert_same(out.double(), attention(q, k, v), atol=1e-6)
 
 
 def test_products_that_float16_cannot_hold_are_scaled_before_they_overflow():

@@ -117,7 +117,10 @@ def test_numpy_integers_are_lengths():
 
 
 def test_a_pattern_has_no_truth_value():
-    with pytest.raises(TypeError, match=r"Causal\(\) is a rule and has no truth value; combine patterns with \| and &"):
+    with pytest.raises(
+        TypeError,
+        match=r"Causal\(\) is a rule and has no truth value; combine patterns with \| and &",
+    ):
         Causal() and Full()
 
 

@@ -12,6 +12,7 @@ from tinyattn.patterns import Causal, Full
 from tinyattn.transformer import KVCache, Positions, RoPE, Shaw, T5Bias
 
 from .. import reference
+from ..close import assert_same
 from .tiny import compositions, randn, scrambled, seeded
 
 
@@ -55,7 +56,7 @@ def test_self_attention_reads_x_itself():
 def test_one_head_is_attention_between_two_linear_maps():
     it, x = layer(8, 1), randn(2, 5, 8)
     single = it.out(attention(it.query(x), it.key(x), it.value(x)))
-    assert torch.allclose(it(x), single, rtol=1e-12)
+    assert_same(it(x), single, rtol=1e-12)
 
 
 @pytest.mark.parametrize("order", [[1, 0, 3, 2], [3, 2, 1, 0], [1, 2, 3, 0]])
@@ -69,7 +70,7 @@ def test_heads_may_change_places_together_with_their_blocks(order):
         other.out.weight.copy_(it.out.weight[:, rows])
         other.out.bias.copy_(it.out.bias)
     x = randn(2, 5, 8)
-    assert torch.allclose(it(x), other(x), rtol=1e-12)
+    assert_same(it(x), other(x), rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_heads", [1, 2, 4, 12])
@@ -90,7 +91,7 @@ def test_heads_may_be_wider_or_narrower_than_their_share():
 def test_scores_are_scaled_by_the_width_of_a_head_or_by_what_is_given():
     plain, given_scale = layer(8, 2), layer(8, 2, scale=0.5)
     unscaled, x = layer(8, 2, scale=1.0), randn(1, 5, 8)
-    assert torch.allclose(plain(x), given_scale(x), rtol=1e-13)  # 1 / √4
+    assert_same(plain(x), given_scale(x), rtol=1e-13)  # 1 / √4
     assert not torch.allclose(plain(x), unscaled(x))
 
 
@@ -142,10 +143,10 @@ def test_returned_weights_are_those_that_were_used():
     it, x = layer(8, 2), randn(2, 5, 8)
     out, weights = it(x, return_weights=True)
     assert weights.shape == (2, 2, 5, 5)
-    assert torch.allclose(weights.sum(-1), torch.ones(2, 2, 5, dtype=torch.float64))
+    assert_same(weights.sum(-1), torch.ones(2, 2, 5, dtype=torch.float64))
     values = it.value(x).view(2, 5, 2, 4)
     mixed = torch.einsum("bhij,bjhd->bihd", weights, values).flatten(2)
-    assert torch.allclose(it.out(mixed), out, rtol=1e-12)
+    assert_same(it.out(mixed), out, rtol=1e-12)
     assert torch.equal(out, it(x))
 
 
@@ -166,7 +167,7 @@ def test_a_sequence_of_padding_alone_gives_the_output_bias_and_poisons_nobody():
     out = it(x, key_padding=real)
     out.pow(2).sum().backward()
     assert torch.equal(out[0], it.out.bias.expand(4, 8))
-    assert torch.allclose(out[1], it(x[1:])[0], rtol=1e-12)
+    assert_same(out[1], it(x[1:])[0], rtol=1e-12)
     assert not x.grad[0].any()
     assert all(p.grad.isfinite().all() for p in it.parameters())
 
@@ -175,7 +176,7 @@ def test_sequences_of_a_batch_do_not_see_each_other():
     it, x = layer(), randn(3, 4, 8)
     out = it(x)
     for b in range(3):
-        assert torch.allclose(it(x[b : b + 1]), out[b : b + 1], rtol=1e-12)
+        assert_same(it(x[b : b + 1]), out[b : b + 1], rtol=1e-12)
 
 
 @pytest.mark.parametrize(("b", "n", "n_context"), [(0, 3, 2), (1, 0, 2), (1, 3, 0), (1, 0, 0)])
@@ -195,10 +196,10 @@ def test_half_precision_and_autocast_stay_close(dtype, positions):
     expected = it(x)
     with torch.autocast("cpu", dtype=dtype):
         mixed = it(x)
-    assert torch.allclose(mixed.float(), expected, atol=0.05)
+    assert_same(mixed.float(), expected, atol=0.05)
     half = it.to(dtype)(x.to(dtype))
     assert half.dtype == dtype
-    assert torch.allclose(half.float(), expected, atol=0.05)
+    assert_same(half.float(), expected, atol=0.05)
 
 
 def test_a_layer_comes_back_from_its_state_dict():
@@ -231,8 +232,8 @@ def test_a_cache_grows_by_the_tokens_it_is_shown_and_keeps_their_order():
     for length, piece in zip([2, 2, 3, 5], [x[:, :2], x[:, :0], x[:, 2:3], x[:, 3:]], strict=True):
         it(piece, cache=cache)
         assert len(cache) == length
-    assert torch.allclose(cache.k, it.key(x).view(2, 5, 2, 4).transpose(1, 2), rtol=1e-12)
-    assert torch.allclose(cache.v, it.value(x).view(2, 5, 2, 4).transpose(1, 2), rtol=1e-12)
+    assert_same(cache.k, it.key(x).view(2, 5, 2, 4).transpose(1, 2), rtol=1e-12)
+    assert_same(cache.v, it.value(x).view(2, 5, 2, 4).transpose(1, 2), rtol=1e-12)
 
 
 @pytest.mark.parametrize("positions", [None, RoPE(4), T5Bias(2), Shaw(4, 2)])
@@ -251,7 +252,7 @@ def test_pieces_through_a_cache_are_the_whole_under_any_mask(positions):
                 key_padding=real[:, :stop],
                 cache=cache,
             )
-            assert torch.allclose(out, whole[:, start:stop], rtol=1e-11, atol=1e-13), sizes
+            assert_same(out, whole[:, start:stop], rtol=1e-11, atol=1e-13)
             start = stop
 
 
@@ -263,7 +264,7 @@ def test_a_context_is_projected_once_and_then_read_from_the_cache():
     for t in range(3):
         out = it(x[:, t : t + 1], context, cache=cache)
         assert len(cache) == 4
-        assert torch.allclose(out, it(x, context)[:, t : t + 1], rtol=1e-12)
+        assert_same(out, it(x, context)[:, t : t + 1], rtol=1e-12)
     assert calls.count("key") == calls.count("value") == 1 + 3  # the cache's, and the comparisons'
 
 
@@ -274,7 +275,7 @@ def test_gradients_flow_through_a_cache():
     cache = KVCache()
     it(two[:, :3], cache=cache)
     it(two[:, 3:], cache=cache).sum().backward()
-    assert torch.allclose(one.grad, two.grad, rtol=1e-11)
+    assert_same(one.grad, two.grad, rtol=1e-11)
 
 
 # ---------------------------------------------------------------------------------- refusals

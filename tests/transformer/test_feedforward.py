@@ -11,6 +11,7 @@ from torch.autograd.functional import jacobian
 from tinyattn.transformer import FeedForward
 
 from .. import reference
+from ..close import assert_same
 from .tiny import randn, scrambled
 
 
@@ -38,9 +39,9 @@ def test_chunks_change_neither_outputs_nor_gradients(n, pieces, by_size):
     whole = layer()
     cut = layer(**({"chunk_size": pieces} if by_size else {"n_chunks": pieces}))
     x = randn(2, n, 4, seed=n)
-    assert torch.allclose(cut(x), whole(x), rtol=1e-12, atol=1e-14)
+    assert_same(cut(x), whole(x), rtol=1e-12, atol=1e-14)
     for ours, theirs in zip(gradients(cut, x), gradients(whole, x), strict=True):
-        assert torch.allclose(ours, theirs, rtol=1e-11, atol=1e-12)
+        assert_same(ours, theirs, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_it_equals_two_convolutions_of_width_one():
         first.bias.copy_(it.expand.bias)
         second.weight.copy_(it.contract.weight[:, :, None])
         second.bias.copy_(it.contract.bias)
-    assert torch.allclose(it(x), second(first(x.mT).relu()).mT, rtol=1e-12)
+    assert_same(it(x), second(first(x.mT).relu()).mT, rtol=1e-12)
 
 
 @pytest.mark.parametrize("options", [{}, {"n_chunks": 2}])
@@ -84,7 +85,7 @@ def test_no_token_depends_on_another(options):
 @given(order=st.permutations(range(6)), pieces=st.integers(1, 4))
 def test_tokens_in_another_order_come_out_in_that_order(order, pieces):
     it, x = layer(n_chunks=pieces), randn(2, 6, 4)
-    assert torch.allclose(it(x[:, order]), it(x)[:, order], rtol=1e-12)
+    assert_same(it(x[:, order]), it(x)[:, order], rtol=1e-12)
 
 
 @pytest.mark.parametrize("activation", [torch.relu, nn.functional.gelu, nn.GELU()])
