@@ -4,6 +4,7 @@ import html
 import json
 
 import pytest
+
 from tinybook.widgets import bundle
 
 COUNTER = """
