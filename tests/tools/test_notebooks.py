@@ -104,7 +104,6 @@ WIDGET = new_output("display_data", data={notebooks.WIDGET_VIEW: {"model_id": "1
 
 REFUSED = {
     "an empty cell": (executed(source=" \n"), "is empty"),
-    "a cell that did not run": (executed(count=None), "was not executed"),
     "an error": (executed(outputs=[ERROR]), "stores the error ValueError"),
     "stderr": (executed(outputs=[printed("Warning: x", "stderr")]), "writes to stderr"),
     "a widget alone": (executed(outputs=[WIDGET]), "shows a widget without text/html"),
@@ -154,8 +153,13 @@ def test_it_refuses_a_notebook_that_is_too_large(write, monkeypatch):
     assert "the limit is 500" in problem
 
 
+def test_it_refuses_cells_that_did_not_run(write):
+    (problem,) = notebooks.problems(write(executed(), executed(count=None), executed(count=None)))
+    assert problem.startswith("2 cells were not executed")
+
+
 def test_check_prints_each_problem_and_fails(write, capsys):
-    path = write(executed(count=None), new_code_cell(" "))
+    path = write(executed(count=None), executed(" "))
     assert notebooks.main(["check", str(path)]) == 1
     assert [line.split(": ")[0] for line in capsys.readouterr().out.splitlines()] == [str(path)] * 2
 
