@@ -8,15 +8,8 @@ from myst_nb.core.render import NbElementRenderer
 
 DESCRIPTION_CHARACTERS = 155
 
-# Search results quote the pages they found, which browsers forbid in a folder on disk.
-NO_QUOTES_ON_DISK = (
-    'if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;'
-)
-
 
 def fix_page(app, pagename, templatename, context, doctree) -> None:
-    if pagename == "search":
-        app.add_js_file(None, body=NO_QUOTES_ON_DISK)
     scripts = context.get("script_files", [])
     context["script_files"] = [script for script in without_copies(scripts) if not is_thebe(script)]
     # Screen readers no longer know docutils' role for a reference in a list of references.

@@ -12,7 +12,16 @@ from pathlib import Path
 from fontTools import subset
 from fontTools.ttLib import TTFont
 
-MATHJAX_PARTS = ["tex-chtml.js", "input/tex/extensions", "output/chtml/fonts/woff-v2"]
+MATHJAX_PARTS = [
+    "startup.js",
+    "core.js",
+    "input/tex.js",
+    "input/tex/extensions",
+    "output/chtml.js",
+    "output/chtml/fonts/tex.js",
+    "output/chtml/fonts/woff-v2",
+    "a11y/assistive-mml.js",
+]
 
 
 def finish(app, exception) -> None:
