@@ -6,7 +6,7 @@ TORCH ?= $(shell sed -n 's/^torch==\([^ ]*\).*/\1/p' requirements.txt)
 CPU_WHEELS := https://download.pytorch.org/whl/cpu
 
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export OMP_NUM_THREADS := 1
 
 .PHONY: help book test lint code chapters site lab results nightly
@@ -61,6 +61,7 @@ nightly: test results
 	@touch $@
 
 .venv/book: requirements.txt pyproject.toml | .venv/created
+	@echo "Installing into .venv. The first time this takes a few minutes."
 	sed 's/^torch==[^ ]*/torch==$(TORCH)/' requirements.txt > .venv/requirements.txt
 	$(PIP) install -r .venv/requirements.txt -e . $$($(BIN)/python tools/cpu_wheels.py $(CPU_WHEELS))
 	$(BIN)/python -m ipykernel install --sys-prefix
