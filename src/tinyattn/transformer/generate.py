@@ -108,7 +108,8 @@ def next_token(
     _check_sampling(logits.shape[-1], temperature, top_k, generator)
     if temperature == 0:
         return logits.argmax(dim=-1)
-    logits = logits - logits.amax(dim=-1, keepdim=True)  # a tiny temperature must not overflow
+    # from the largest down and in float64: no temperature above 0 overflows or rounds to 0
+    logits = logits.double() - logits.amax(dim=-1, keepdim=True)
     if top_k is not None:
         kept, where = logits.topk(top_k, dim=-1)
         logits = torch.full_like(logits, -torch.inf).scatter(-1, where, kept)

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
+from tinyattn.checks import whole_numbers
 from tinyattn.patterns import Causal, Pattern
 from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, LayerCache
 from tinyattn.transformer.config import TransformerConfig
@@ -203,6 +204,7 @@ class Seq2Seq(nn.Module):
 
         What follows a stop token is filled up with stop tokens; the start token is left out.
         """
+        whole_numbers(start_token=start_token)
         with evaluating(self):
             memory = self.encoder(source, key_padding=source_padding)
         start = torch.full((len(source), 1), start_token, device=source.device)
