@@ -49,6 +49,16 @@ seconds: dict[str, float] = defaultdict(float)
 peaks: dict[str, int] = defaultdict(int)
 
 
+def pytest_configure() -> None:
+    """Run cells as Jupyter does: only what is in the history can silence its value with `;`."""
+    from nbval.kernel import RunningKernel  # pytest wants to load nbval before anybody else
+
+    def execute(kernel: RunningKernel, source: str, allow_stdin: bool | None = None) -> str:
+        return kernel.kc.execute(source, allow_stdin=allow_stdin, stop_on_error=False)
+
+    RunningKernel.execute_cell_input = execute
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield

@@ -1,11 +1,16 @@
 """tools/chapters.py: what a chapter may cost, and when stored outputs are compared."""
 
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 import chapters
+import notebooks
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +65,42 @@ def test_outputs_are_compared_only_where_they_were_stored(
     monkeypatch.setattr(chapters.sys, "version_info", python)
     monkeypatch.setattr(chapters, "version", lambda name: torch)
     assert chapters.stores_the_same_outputs() is same
+
+
+# ------------------------------------------------------------------------ a run from end to end
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Store a chapter of these cells, edit the file, and run it as `make chapters` does."""
+
+    def run(*sources, edit=("", "")):
+        path = tmp_path / "chapter.ipynb"
+        cells = [new_code_cell(source) for source in sources]
+        nbformat.write(new_notebook(cells=cells), path)
+        notebooks.main(["execute", str(path)])
+        path.write_text(path.read_text().replace(*edit))
+        command = [sys.executable, chapters.__file__, str(path)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    return run
+
+
+def test_a_chapter_that_repeats_itself_passes_and_is_measured(run):
+    found = run("x = 2\nx;", "print(x + 1)")
+    assert found.returncode == 0, found.stdout
+    assert "2 passed" in found.stdout
+    assert "MiB  chapter.ipynb" in found.stdout
+
+
+@pytest.mark.skipif(not chapters.stores_the_same_outputs(), reason="outputs are not compared here")
+def test_a_chapter_that_prints_something_else_fails(run):
+    found = run("print(1 + 1)", edit=(r'"2\n"', r'"3\n"'))
+    assert found.returncode == 1, found.stdout
+    assert "1 failed" in found.stdout
+
+
+def test_a_chapter_whose_assert_fails_fails_everywhere(run):
+    found = run("assert True", edit=("True", "False"))
+    assert found.returncode == 1, found.stdout
+    assert "1 failed" in found.stdout
