@@ -70,11 +70,14 @@ def _shape(allowed: Bool[ndarray, "n_q n_k"]) -> list[str]:
     if not allowed.any():
         return ["No query reads anything"]
     n_queries, n_keys = allowed.shape
+    if n_queries == 1:
+        return [f"The query reads {_list('key', 'keys', allowed[0], verb=False)}"]
     rows, columns = allowed.all(axis=1), allowed.all(axis=0)
     said = []
     offsets = np.arange(n_keys) - np.arange(n_queries)[:, None] - (n_keys - n_queries)
     diagonals = _diagonals(allowed, offsets, np.ones_like(allowed))
-    if diagonals is None:
+    plain = diagonals is not None
+    if not plain:
         if rows.any():
             said.append(f"{_list('Query', 'Queries', rows)} every key")
         if columns.any():
@@ -87,7 +90,7 @@ def _shape(allowed: Bool[ndarray, "n_q n_k"]) -> list[str]:
     silent = ~allowed.any(axis=1)
     if silent.any():
         said.append(f"{_list('Query', 'Queries', silent)} nothing")
-    if not allowed[offsets > 0].any() and (offsets > 0).any() and diagonals is None:
+    if not plain and (offsets > 0).any() and not allowed[offsets > 0].any():
         said.append("No query reads a later position")
     return said
 

@@ -14,7 +14,7 @@ from matplotlib.axis import Axis
 from matplotlib.collections import Collection, PathCollection
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedFormatter
+from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
 DECORATION = "decoration"  # the gid of artists that repeat what another one shows
 
@@ -52,9 +52,11 @@ def _names(ax: Axes, trained: bool) -> Iterator[str]:
 
 
 def _tick_labels(axis: Axis) -> list[str]:
-    """Labels that the author wrote; those matplotlib chose depend on the figure's size."""
-    formatter = axis.get_major_formatter()
-    return [str(label) for label in formatter.seq] if isinstance(formatter, FixedFormatter) else []
+    """Labels that the author wrote; those matplotlib chooses depend on the figure's size."""
+    locator, formatter = axis.get_major_locator(), axis.get_major_formatter()
+    if isinstance(locator, FixedLocator) and isinstance(formatter, (FixedFormatter, FuncFormatter)):
+        return formatter.format_ticks(locator.locs)
+    return []
 
 
 def _contents(ax: Axes, trained: bool) -> Iterator[str]:

@@ -5,6 +5,7 @@ import inspect
 import json
 from base64 import b64encode
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
@@ -183,7 +184,8 @@ def explore(f: Callable, /, *, trained: bool = False, **parameters: Iterable) ->
         )
     values = {name: _checked_values(name, given) for name, given in parameters.items()}
     try:
-        inspect.signature(f).bind(**{name: given[0] for name, given in values.items()})
+        with suppress(ValueError):  # some builtins have no signature
+            inspect.signature(f).bind(**values)
     except TypeError as error:
         raise TypeError(f"f must take {', '.join(values)} by name: {error}") from None
     explorer = Explorer(f, values, trained=trained)

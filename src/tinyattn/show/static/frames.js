@@ -48,7 +48,8 @@ function read(model, el) {
 function slider(name, labels, onInput) {
   const row = element("label", "tinyattn-slider");
   const value = element("span", "tinyattn-value");
-  value.style.minInlineSize = `${Math.max(...labels.map((label) => label.length))}ch`; // no jumping
+  const longest = Math.max(...labels.map((label) => String(label).length));
+  value.style.minInlineSize = `min(${longest}ch, 100%)`; // so that the slider stays where it is
   const input = element("input");
   Object.assign(input, { type: "range", min: 0, max: labels.length - 1, step: 1 });
   input.setAttribute("aria-label", name);

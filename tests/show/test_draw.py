@@ -1,0 +1,176 @@
+"""The book's drawings show the data that went in, where they belong."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+
+from tinyattn.patterns import Causal
+from tinyattn.show import curves, draw_mask, heatmap, style
+
+
+def pixels(fig):
+    """The drawn figure as an array (height, width, 3) from 0 to 255."""
+    fig.set_dpi(100)
+    fig.canvas.draw()
+    return np.asarray(fig.canvas.buffer_rgba())[..., :3].astype(int)
+
+
+def at_cell(fig, row, col, right=0.3, down=0.3):
+    """The colour at a place in a cell, away from its number or dot."""
+    picture = pixels(fig)
+    x, y = fig.axes[0].transData.transform((col + right, row + down))
+    return picture[picture.shape[0] - 1 - round(y), round(x)]
+
+
+def texts(fig):
+    return [text.get_text() for text in fig.axes[0].texts]
+
+
+def test_row_0_is_on_top_and_columns_are_keys():
+    weights = torch.zeros(3, 5)
+    weights[0, 4] = 1
+    fig = heatmap(weights)
+    assert at_cell(fig, 0, 4).sum() < at_cell(fig, 2, 0).sum() - 300
+    _, y_top = fig.axes[0].transData.transform((0, 0))
+    _, y_bottom = fig.axes[0].transData.transform((0, 2))
+    assert y_top > y_bottom
+    assert (fig.axes[0].get_xlabel(), fig.axes[0].get_ylabel()) == ("key", "query")
+
+
+def test_small_matrices_show_their_numbers():
+    fig = heatmap([[0.125, 0.0], [0.004, -1.5]], digits=1)
+    assert texts(fig) == ["0.1", "0", "0.0", "−1.5"]
+    assert texts(heatmap(np.ones((11, 2)))) == []
+    assert texts(heatmap([[1.0]], annotate=False)) == []
+
+
+def test_a_large_matrix_has_a_colour_bar_instead_of_numbers():
+    assert [ax.get_label() for ax in heatmap(np.ones((12, 12))).axes][1:] == ["<colorbar>"]
+    assert len(heatmap(np.ones((2, 2))).axes) == 1
+
+
+def test_forbidden_scores_are_grey_and_say_so():
+    fig = heatmap([[1.0, -torch.inf], [2.0, 3.0]])
+    assert texts(fig) == ["1.00", "−∞", "2.00", "3.00"]
+    red, green, blue = at_cell(fig, 0, 1)
+    assert red == green == blue < 255
+
+
+def test_forbidden_cells_of_a_large_matrix_are_crossed():
+    values = np.where(np.tri(12) > 0, 1.0, -np.inf)
+    (crosses,) = heatmap(values).axes[0].collections
+    assert {tuple(cell) for cell in crosses.get_offsets().astype(int).tolist()} == {
+        (j, i) for i in range(12) for j in range(12) if j > i
+    }
+
+
+def test_numbers_stand_out_from_their_cells():
+    fig = heatmap(np.linspace(0, 1, 10)[None])
+    colours = [text.get_color() for text in fig.axes[0].texts]
+    assert (colours[0], colours[-1]) == ("black", "white")
+
+
+def test_negative_values_make_zero_the_middle():
+    fig = heatmap([[-1.0, 0.0, 4.0]])
+    assert min(at_cell(fig, 0, 1)) > 235  # nearly white
+    low, high = fig.axes[0].images[0].get_clim()
+    assert (low, high) == (-4, 4)
+
+
+def test_the_scale_starts_at_zero_and_can_be_set():
+    assert heatmap([[0.2, 0.6]]).axes[0].images[0].get_clim() == (0, 0.6)
+    assert heatmap([[0.2, 0.6]], vmin=0.1, vmax=1.0).axes[0].images[0].get_clim() == (0.1, 1)
+
+
+def test_labels_name_rows_and_columns():
+    fig = heatmap(np.ones((2, 3)), row_labels=["a", "b"], column_labels=["the", "cat", "sat"])
+    ax = fig.axes[0]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["the", "cat", "sat"]
+
+
+def test_tensors_with_gradients_are_drawn():
+    values = torch.rand(2, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    assert len(texts(heatmap(values.bfloat16()))) == 4
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 2, 3, 3), (0, 3)])
+def test_what_is_no_matrix_is_refused(shape):
+    with pytest.raises(
+        ValueError, match=r"needs a matrix \(rows, columns\), got shape .*weights\[0, 0\]"
+    ):
+        heatmap(torch.ones(shape))
+
+
+def test_labels_that_do_not_match_are_refused():
+    with pytest.raises(ValueError, match="column_labels must have one label for each of 3, got 2"):
+        heatmap(np.ones((2, 3)), column_labels=["a", "b"])
+    with pytest.raises(ValueError, match="row_labels must have one label for each of 4, got 1"):
+        draw_mask(Causal(), 4, row_labels=["a"])
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("size", [6, 40])
+def test_allowed_cells_are_dark_and_the_others_pale(size):
+    mask = Causal().mask(size)
+    fig = draw_mask(Causal(), size)
+    assert at_cell(fig, 0, size - 1).sum() > at_cell(fig, size - 1, 0).sum() + 400
+    for i, j in [(1, 0), (0, 1), (3, 3), (2, 5), (5, 2)]:
+        assert (at_cell(fig, i, j).sum() < 300) == mask[i, j].item()
+
+
+def test_allowed_cells_of_a_small_mask_have_dots():
+    mask = torch.tensor([[True, False, False], [False, True, True]])
+    (dots,) = draw_mask(mask).axes[0].collections
+    assert dots.get_offsets().tolist() == [[0, 0], [1, 1], [2, 1]]
+    assert not draw_mask(Causal(), 33).axes[0].collections
+
+
+def test_a_mask_is_titled_by_its_pattern():
+    assert draw_mask(Causal(), 4).axes[0].get_title() == "Causal()"
+    assert draw_mask(Causal(), 4, title="decoder").axes[0].get_title() == "decoder"
+    assert draw_mask(Causal().mask(4)).axes[0].get_title() == ""
+
+
+def test_fewer_queries_than_keys_are_drawn_as_they_are():
+    assert draw_mask(Causal(), 2, 5).axes[0].images[0].get_array().tolist() == [
+        [True, True, True, True, False],
+        [True, True, True, True, True],
+    ]
+
+
+def test_drawings_fit_into_given_axes():
+    with style():
+        fig, axes = plt.subplots(1, 3)
+    assert heatmap(np.ones((2, 2)), ax=axes[0]) is fig
+    assert draw_mask(Causal(), 3, ax=axes[1]) is fig
+    assert curves({"a": [1, 2]}, xlabel="x", ylabel="y", ax=axes[2]) is fig
+    assert plt.get_fignums() == [fig.number]
+
+
+def test_curves_differ_in_colour_line_and_mark():
+    names = ["a", "b", "c", "d", "e", "f"]
+    fig = curves({name: [1, 2, k] for k, name in enumerate(names)}, xlabel="x", ylabel="y")
+    lines = fig.axes[0].lines
+    assert [line.get_label() for line in lines] == names
+    for look in ("get_color", "get_marker"):
+        assert len({getattr(line, look)() for line in lines}) == 6
+    assert len({str(line._unscaled_dash_pattern) for line in lines}) == 6
+
+
+def test_curves_share_x_and_may_be_logarithmic():
+    fig = curves({"dense": [1, 16]}, x=[64, 256], xlabel="n", ylabel="s", log_x=True, log_y=True)
+    (ax,) = fig.axes
+    assert ax.lines[0].get_xdata().tolist() == [64, 256]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["64", "256"]
+    assert ax.get_legend() is None
+
+
+def test_curves_that_do_not_match_x_are_refused():
+    with pytest.raises(ValueError, match=r"line 'b' must be 1-D and as long as x, got \(3,\) over"):
+        curves({"b": [1, 2, 3]}, x=[1, 2], xlabel="x", ylabel="y")
+    with pytest.raises(ValueError, match="at least one line"):
+        curves({}, xlabel="x", ylabel="y")
+    assert plt.get_fignums() == []

@@ -1,0 +1,130 @@
+"""A figure is shown with words, in few bytes, and closed."""
+
+import base64
+import io
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pytest
+from PIL import Image
+
+import tinyattn.show.figures
+from tinyattn.show import digest, show, style
+from tinyattn.show.figures import COLOURS
+
+ALT = "The loss falls from 3.2 to 1.5 bits in 50 steps."
+
+
+def figure():
+    with style():
+        fig, ax = plt.subplots()
+        ax.plot([3.2, 2.0, 1.5])
+    return fig
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What `show` gives to Jupyter: data and metadata of the last figure."""
+    bundles = []
+    monkeypatch.setattr(
+        tinyattn.show.figures, "display", lambda it: bundles.append(it._repr_mimebundle_())
+    )
+    return bundles
+
+
+def test_a_figure_comes_with_alt_text_digest_and_size(shown):
+    fig = figure()
+    data_digest = digest(fig)
+    assert show(fig, ALT) is None
+    data, metadata = shown[0]
+    assert data["text/plain"] == f"[figure] {ALT}\n{data_digest}"
+    assert metadata == {"image/png": {"alt": ALT, "height": 320, "width": 500}}
+
+
+def test_the_picture_has_one_and_a_half_pixels_for_each_of_the_page_and_64_colours(shown):
+    show(figure(), ALT)
+    png = base64.b64decode(shown[0][0]["image/png"])
+    with Image.open(io.BytesIO(png)) as picture:
+        assert picture.size == (750, 480)
+        assert len(picture.convert("RGB").getcolors()) <= 64
+        assert picture.convert("RGB").getpixel((0, 0)) == (255, 255, 255)
+        assert picture.info == {}  # no date, no version: the same bytes on every run
+    assert len(png) < 15_000
+
+
+def test_a_shown_figure_is_closed(shown):
+    show(figure(), ALT)
+    assert plt.get_fignums() == []
+
+
+def test_outside_jupyter_the_text_is_printed(capsys):
+    show(figure(), ALT)
+    assert capsys.readouterr().out.startswith(f"[figure] {ALT}\naxes 0; line")
+
+
+def test_an_alt_text_may_span_lines(shown):
+    show(figure(), "The loss falls from 3.2\n    to 1.5 bits in 50 steps.")
+    assert shown[0][1]["image/png"]["alt"] == ALT
+
+
+def test_values_of_a_trained_model_stay_out_of_the_text(shown):
+    show(figure(), ALT, trained=True)
+    assert shown[0][0]["text/plain"].endswith("line x 3 y 3")
+
+
+@pytest.mark.parametrize("alt", ["", "   ", "A plot", "Figure 3", "x" * 19])
+def test_an_alt_text_that_says_too_little_is_refused(alt):
+    with pytest.raises(ValueError, match="at least 20 characters, got"):
+        show(figure(), alt)
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize(
+    "alt", ["attention_weights_heatmap.png", "../_images/0a1b2c3d4e5f6a7b.SVG"]
+)
+def test_a_file_name_is_no_alt_text(alt):
+    with pytest.raises(ValueError, match="got the file name"):
+        show(figure(), alt)
+
+
+def test_a_missing_alt_text_is_refused(refusals):
+    with pytest.raises(
+        TypeError, match="alt must be a string that says what the figure shows, got None"
+    ):
+        show(figure(), None)
+    assert plt.get_fignums() == []
+
+
+def test_what_is_no_figure_is_refused():
+    with pytest.raises(TypeError, match="a matplotlib Figure is needed, got list"):
+        show([1, 2], ALT)
+    fig, ax = plt.subplots()
+    with pytest.raises(TypeError, match=r"got Axes; pass ax\.figure"):
+        show(ax, ALT)
+    plt.close(fig)
+
+
+def test_an_empty_figure_is_refused():
+    with pytest.raises(ValueError, match="the figure has no axes"):
+        show(plt.figure(), ALT)
+    assert plt.get_fignums() == []
+
+
+def test_the_style_holds_inside_its_block_only():
+    before = mpl.rcParams["font.size"]
+    with style():
+        assert mpl.rcParams["font.size"] == 11
+    assert mpl.rcParams["font.size"] == before
+
+
+def luminance(colour):
+    red, green, blue = (
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+        for c in mpl.colors.to_rgb(colour)
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_line_colours_stand_out_from_white(colour):
+    assert 1.05 / (luminance(colour) + 0.05) >= 4.5
