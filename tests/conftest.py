@@ -1,10 +1,14 @@
 """What all tests share."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import jaxtyping
 import pytest
 from hypothesis import settings
+from playwright.sync_api import Browser
+
+from .browser import open_browser
 
 # The same examples on every run and machine, and no clock in the verdict.
 settings.register_profile("tinyattn", derandomize=True, deadline=None, database=None)
@@ -18,3 +22,16 @@ def refusals() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@pytest.fixture(scope="module")  # closed after each file: tests of notebooks need the event loop
+def browser() -> Iterator[Browser]:
+    with open_browser() as browser:
+        yield browser
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """One line for each reason to skip, however many tests have it."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    for reason, n_tests in Counter(report.longrepr[2] for report in skipped).items():
+        terminalreporter.line(f"{n_tests} skipped, {reason.removeprefix('Skipped: ')}")
