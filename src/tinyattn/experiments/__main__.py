@@ -1,0 +1,86 @@
+"""`python -m tinyattn.experiments`: train over several seeds and write results/. `make results`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import torch
+
+from tinyattn.experiments import characters, dates, digits
+from tinyattn.experiments.records import record, save, save_weights, timed
+
+SEEDS = (0, 1, 2)
+
+
+def run_dates() -> str:
+    """Dates as written to ISO 8601; every seed has to reach the bar."""
+    config, runs = dates.DatesConfig(), []
+    pairs = dates.test_pairs(config)
+    for seed in SEEDS:
+        model = dates.build(config, seed)
+        losses, seconds = timed(lambda model=model, seed=seed: dates.fit(model, config, seed))
+        runs.append(record(seed, losses, seconds, {"exact": dates.accuracy(model, pairs)}))
+    save("dates", config, runs, bar=dates.BAR)
+    worst = min(run["scores"]["exact"] for run in runs)
+    return _verdict("dates", "worst share of exact answers", worst, worst >= dates.BAR)
+
+
+def run_digits() -> str:
+    """Pictures of digits; the mean over the seeds has to reach the bar."""
+    config, runs = digits.DigitsConfig(), []
+    for seed in SEEDS:
+        model = digits.build(config, seed)
+        losses, seconds = timed(lambda model=model, seed=seed: digits.fit(model, config, seed))
+        runs.append(record(seed, losses, seconds, {"accuracy": digits.accuracy(model)}))
+    save("digits", config, runs, bar=digits.BAR, baselines=digits.baselines())
+    mean = sum(run["scores"]["accuracy"] for run in runs) / len(runs)
+    return _verdict("digits", "mean accuracy", mean, mean >= digits.BAR)
+
+
+def run_characters() -> str:
+    """The manual, character by character; every seed has to beat a 4-gram. Keeps seed 0."""
+    config, runs = characters.CharactersConfig(), []
+    ngrams = {f"{order}-gram": round(characters.ngram_bits(order), 4) for order in (2, 3, 4, 5)}
+    for seed in SEEDS:
+        model = characters.build(config, seed)
+        losses, seconds = timed(lambda model=model, seed=seed: characters.fit(model, config, seed))
+        if seed == SEEDS[0]:
+            save_weights("characters", model)
+        bits = characters.bits_per_character(model, config.n)
+        runs.append(record(seed, losses, seconds, {"bits": bits}))
+    ids = characters.text()[0]
+    save(
+        "characters",
+        config,
+        runs,
+        baselines=ngrams,
+        alphabet=characters.ALPHABET,
+        n_characters=len(ids),
+    )
+    worst = max(run["scores"]["bits"] for run in runs)
+    return _verdict("characters", "worst bits per character", worst, worst < ngrams["4-gram"])
+
+
+EXPERIMENTS = {"dates": run_dates, "digits": run_digits, "characters": run_characters}
+
+
+def _verdict(name: str, what: str, value: float, met: bool) -> str:
+    return f"{name}: {what} {value:.4f}, bar {'met' if met else 'MISSED'}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tinyattn.experiments", description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(EXPERIMENTS), metavar="name")
+    names = parser.parse_args().names
+    if unknown := set(names) - set(EXPERIMENTS):
+        parser.error(f"there is {', '.join(EXPERIMENTS)}, got {', '.join(sorted(unknown))}")
+    torch.set_num_threads(1)  # two threads are slower here, and other last digits
+    verdicts = [EXPERIMENTS[name]() for name in names]
+    print(*verdicts, sep="\n")
+    if any("MISSED" in verdict for verdict in verdicts):
+        sys.exit("a bar is missed: the chapters' claims do not hold for these results")
+
+
+if __name__ == "__main__":
+    main()
