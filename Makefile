@@ -41,7 +41,7 @@ chapters: .venv/test
 	$(BIN)/python tools/chapters.py book/*.ipynb
 
 site: .venv/test book
-	$(BIN)/pytest -n 2 --dist loadfile tests/site
+	$(BIN)/pytest -n 2 tests/site
 
 lab: .venv/lab
 	$(BIN)/jupyter lab book/intro.ipynb
