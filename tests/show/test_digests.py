@@ -129,12 +129,13 @@ def test_a_trained_figure_keeps_names_and_shapes_only():
     def draw(values):
         fig = heatmap(values, title="Alignment", row_labels=["a", "b"], column_labels=["c", "d"])
         fig.axes[0].plot([0, 1], [values[0][0], 1], label="path")
+        fig.axes[0].text(0, 0, f"about {values[0][0]}")
         return digest(fig, trained=True)
 
     said = draw([[0.25, 0.5], [0.75, 1.0]])
     assert said == draw([[0.2, 0.6], [0.7, -1.0]])
     assert said == (
         "axes 0; 'Alignment'; x 'key': 2 ticks; y 'query': 2 ticks; "
-        "image 2x2; line 'path' x 2 y 2; 4 texts"
+        "image 2x2; line 'path' x 2 y 2; 5 texts"
     )
     assert said != draw([[0.25, 0.5], [0.75, 1.0]]).replace("2x2", "2x3")

@@ -39,7 +39,7 @@ def test_row_0_is_on_top_and_columns_are_keys():
 
 
 def test_small_matrices_show_their_numbers():
-    fig = heatmap([[0.125, 0.0], [0.004, -1.5]], digits=1)
+    fig = heatmap([[0.125, 0.0], [-0.004, -1.5]], digits=1)
     assert texts(fig) == ["0.1", "0", "0.0", "−1.5"]
     assert texts(heatmap(np.ones((11, 2)))) == []
     assert texts(heatmap([[1.0]], annotate=False)) == []

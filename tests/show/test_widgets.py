@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import torch
 from traitlets import TraitError
 
 from tinyattn.patterns import Causal
@@ -118,6 +119,13 @@ def test_words_cannot_become_markup():
 def test_frames_are_light():
     frames = page(explore(drawn, n=[8, 16, 24, 32])).state["frames"]
     assert max(len(frame.get("src", "")) for frame in frames) < 12_000
+
+
+def test_numbers_of_arrays_and_tensors_are_offered_as_plain_numbers():
+    seen = []
+    offered = explore(lambda a, b: seen.append((a, b)) or "text", a=np.array([2]), b=torch.ones(1))
+    assert page(offered).state["labels"] == [["2"], ["1.0"]]
+    assert [type(value) for value in seen[0]] == [int, float]
 
 
 # What tests compare

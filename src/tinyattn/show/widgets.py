@@ -11,7 +11,9 @@ from pathlib import Path
 
 import anywidget
 import matplotlib.pyplot as plt
+import numpy as np
 import traitlets
+from torch import Tensor
 
 from tinyattn.show.digests import digest
 from tinyattn.show.figures import checked, png, size_on_page
@@ -201,7 +203,8 @@ def explore(f: Callable, /, *, trained: bool = False, **parameters: Iterable) ->
 def _checked_values(name: str, given: object) -> list:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"{name} must be a list of values to offer, got {given!r}")
-    values = list(given)
+    # Python's own numbers print without their type and are what `f` expects.
+    values = [value.item() if isinstance(value, np.generic | Tensor) else value for value in given]
     if not values:
         raise ValueError(f"{name} has no values to offer")
     labels = [str(value) for value in values]
