@@ -1,0 +1,44 @@
+"""No planted fault survives. tests/planted.py lists them."""
+
+import pytest
+
+from .planted import FAULTS, PACKAGE, Fault, groups, replay
+
+CAUSAL = "test_causal_matches_the_definition_at_the_bottom_right"
+
+
+@pytest.mark.parametrize("part", groups())
+def test_every_fault_is_found_by_the_test_that_should(part):
+    verdicts = replay(groups()[part])
+    assert {fault.what: verdict for fault, verdict in verdicts.items() if verdict != "killed"} == {}
+
+
+def test_no_fault_is_listed_twice_and_each_changes_something():
+    assert len({(fault.file, fault.old, fault.new) for fault in FAULTS}) == len(FAULTS)
+    assert len({fault.what for fault in FAULTS}) == len(FAULTS)
+    assert all(fault.old != fault.new for fault in FAULTS)
+
+
+def test_no_file_of_the_core_is_without_a_fault():
+    core = [
+        *PACKAGE.glob("*.py"),
+        *PACKAGE.glob("patterns/*.py"),
+        *PACKAGE.glob("transformer/*.py"),
+    ]
+    names = {path.relative_to(PACKAGE).as_posix() for path in core if path.name != "__init__.py"}
+    assert names - {fault.file for fault in FAULTS} == set()
+
+
+def test_a_harmless_change_is_told_from_a_fault_and_a_stale_line_from_both():
+    healthy, stale, broken = (
+        Fault("", "patterns/positional.py", old, new, "patterns/test_positional.py::" + CAUSAL)
+        for old, new in (
+            ("return j <= i", "return i >= j"),
+            ("return j <= i + 1", "return j < i"),
+            ("import torch\n", "import torches\n"),
+        )
+    )
+    verdicts = replay([healthy, stale, broken])
+    assert verdicts[healthy] == "survived"
+    assert verdicts[stale] == "its line stands 0 times in patterns/positional.py"
+    assert verdicts[broken].startswith(("broken", "tests imported another"))
