@@ -96,25 +96,24 @@ def bits_per_character(model: Decoder, n: int) -> float:
         n: the longest stretch, the one that the model was trained on.
     """
     ids, _, held_out = text()
+    by_length: dict[int, list[Tensor]] = {}
+    for block in held_out:
+        for stretch in _stretches(ids[block], n):
+            by_length.setdefault(len(stretch), []).append(stretch)
     nats, count = 0.0, 0
     with evaluating(model):
-        for block in held_out:
-            for stretch, first in _stretches(ids[block], n):
-                log_p = model(stretch[:-1][None])[0].log_softmax(dim=-1)
-                said = log_p[first - 1 :].gather(-1, stretch[first:, None])
-                nats, count = nats - float(said.sum()), count + len(said)
+        for equally_long in by_length.values():
+            for batch in torch.stack(equally_long).split(64):
+                log_p = model(batch[:, :-1]).log_softmax(dim=-1)[:, CONTEXT - 1 :]
+                said = log_p.gather(-1, batch[:, CONTEXT:, None])
+                nats, count = nats - float(said.sum()), count + said.numel()
     return nats / count / math.log(2)
 
 
-def _stretches(block: Tensor, n: int) -> list[tuple[Tensor, int]]:
-    """Stretches of at most n + 1 characters, and the first in each that is predicted."""
-    out, predicted = [], CONTEXT
-    while predicted < len(block):
-        start = predicted - CONTEXT
-        stretch = block[start : start + n + 1]
-        out.append((stretch, CONTEXT))
-        predicted = start + len(stretch)
-    return out
+def _stretches(block: Tensor, n: int) -> list[Tensor]:
+    """Stretches of at most n + 1 characters, of which the first `CONTEXT` are only read."""
+    starts = range(0, len(block) - CONTEXT, n + 1 - CONTEXT)
+    return [block[start : start + n + 1] for start in starts]
 
 
 def ngram_bits(order: int) -> float:

@@ -68,6 +68,7 @@ def build(config: DatesConfig, seed: int) -> Seq2Seq:
                 n_heads=config.n_heads,
                 d_ff=4 * config.d_model,
                 n_layers=config.n_layers,
+                tie_embeddings=False,
             )
         )
 
