@@ -1,6 +1,50 @@
 """Patterns: rules that say which keys a query may read."""
 
-from tinyattn.patterns.base import Pattern
-from tinyattn.patterns.positional import Causal, Full
+from tinyattn.patterns.base import Pattern, PerHead
+from tinyattn.patterns.flex import mask_mod
+from tinyattn.patterns.global_tokens import Global
+from tinyattn.patterns.named import (
+    bigbird,
+    etc,
+    longformer,
+    sparse_fixed,
+    sparse_fixed_factors,
+    sparse_strided,
+    sparse_strided_factors,
+    star_transformer,
+)
+from tinyattn.patterns.painted import Painted
+from tinyattn.patterns.positional import (
+    BlockLocal,
+    Causal,
+    Dilated,
+    Full,
+    Strided,
+    Window,
+    radius_from_window,
+)
+from tinyattn.patterns.random import Random
 
-__all__ = ["Causal", "Full", "Pattern"]
+__all__ = [
+    "BlockLocal",
+    "Causal",
+    "Dilated",
+    "Full",
+    "Global",
+    "Painted",
+    "Pattern",
+    "PerHead",
+    "Random",
+    "Strided",
+    "Window",
+    "bigbird",
+    "etc",
+    "longformer",
+    "mask_mod",
+    "radius_from_window",
+    "sparse_fixed",
+    "sparse_fixed_factors",
+    "sparse_strided",
+    "sparse_strided_factors",
+    "star_transformer",
+]

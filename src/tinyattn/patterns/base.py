@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import torch
@@ -10,12 +11,18 @@ from torch import Tensor
 
 from tinyattn.checks import whole_numbers
 
+QUERIES_PER_GROUP = 64  # as many as make a good matrix product and share most of their keys
+
 
 class Pattern:
     """A rule that says which keys a query may read.
 
-    A pattern is a frozen dataclass that answers `allowed(i, j)` elementwise. Its matrix and its
-    count come from that one answer. `a | b` allows what either allows, `a & b` what both do.
+    A pattern is a frozen dataclass. Its meaning is `allowed(i, j)`, elementwise: the matrix, the
+    count, the picture and the fast path all come from that answer. `a | b` allows what either
+    allows, `a & b` what both do.
+
+    The other methods only say where to look, so that nobody builds n² booleans to run a sparse
+    rule. Their defaults are always right and slow: look everywhere, promise nothing.
     """
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
@@ -32,12 +39,65 @@ class Pattern:
             ValueError: if n is negative, or n_k is below n.
         """
         i, j = positions(n, n_k)
+        self.check(len(j))
         allowed = self.allowed(i[:, None], j[None, :])
         return allowed.expand(len(i), len(j)).contiguous()
 
     def edges(self, n: int) -> int:
         """How many (query, key) pairs are allowed among n tokens."""
-        return int(self.mask(n).sum())
+        check_lengths(n, n)
+        self.check(n)
+        return self._count(n)
+
+    def _count(self, n: int) -> int:
+        """The count itself: pair by pair within reach, where a rule has no closed form."""
+        total = 0
+        for start in range(0, n, QUERIES_PER_GROUP):
+            queries = range(start, min(start + QUERIES_PER_GROUP, n))
+            i = torch.arange(queries.start, queries.stop)[:, None]
+            for keys in self.reach(queries, n):
+                j = torch.arange(keys.start, keys.stop, keys.step)
+                total += int(self.allowed(i, j).expand(len(queries), len(keys)).sum())
+        return total
+
+    def check(self, n: int) -> None:
+        """Raise ValueError if the rule has no meaning on n tokens."""
+
+    # Where to look: hints for `tinyattn.groups.schedule`, none of which changes the meaning.
+
+    def reach(self, queries: range, n_k: int) -> list[range]:
+        """Key positions that cover everything these query positions may read.
+
+        Covering too much costs time, covering too little would be wrong. The ranges are sorted
+        and disjoint, and lie within 0 … n_k - 1.
+        """
+        return [range(n_k)]
+
+    @property
+    def step(self) -> int:
+        """Queries that read the same keys stand this far apart; they are computed together."""
+        return 1
+
+    @property
+    def lookback(self) -> int | None:
+        """How many positions back a query reads at most; None if there is no such bound."""
+        return None
+
+    def borders(self, n: int) -> list[int]:
+        """Positions at which the reach changes abruptly, so that no group should straddle them."""
+        return []
+
+    def footprint(self, queries: range, keys: range) -> Hashable | None:
+        """What the mask of these queries and keys depends on; None promises nothing.
+
+        Where two pairs of ranges agree in their lengths and steps, equal footprints promise
+        equal masks.
+        """
+        return None
+
+    def parts(self) -> list[Pattern]:
+        """Patterns whose union this is, the ones that can be scheduled each in its own way."""
+        return [self]
 
     def __or__(self, other: Pattern) -> Pattern:
         return Union(self, other) if isinstance(other, Pattern) else NotImplemented
@@ -62,6 +122,27 @@ class Union(Pattern):
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         return self.left.allowed(i, j) | self.right.allowed(i, j)
 
+    def check(self, n: int) -> None:
+        self.left.check(n)
+        self.right.check(n)
+
+    def reach(self, queries: range, n_k: int) -> list[range]:
+        return merged(self.left.reach(queries, n_k) + self.right.reach(queries, n_k))
+
+    @property
+    def lookback(self) -> int | None:
+        left, right = self.left.lookback, self.right.lookback
+        return None if left is None or right is None else max(left, right)
+
+    def borders(self, n: int) -> list[int]:
+        return self.left.borders(n) + self.right.borders(n)
+
+    def footprint(self, queries: range, keys: range) -> Hashable | None:
+        return _both(self, queries, keys)
+
+    def parts(self) -> list[Pattern]:
+        return self.left.parts() + self.right.parts()
+
     def __repr__(self) -> str:
         return f"({self.left!r} | {self.right!r})"
 
@@ -76,8 +157,45 @@ class Intersection(Pattern):
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         return self.left.allowed(i, j) & self.right.allowed(i, j)
 
+    def check(self, n: int) -> None:
+        self.left.check(n)
+        self.right.check(n)
+
+    def reach(self, queries: range, n_k: int) -> list[range]:
+        left, right = self.left.reach(queries, n_k), self.right.reach(queries, n_k)
+        common = [_overlap(a, b) for a in left for b in right]
+        return merged([keys for keys in common if len(keys)])
+
+    @property
+    def step(self) -> int:
+        return self.left.step if self.left.step != 1 else self.right.step
+
+    @property
+    def lookback(self) -> int | None:
+        bounds = [back for back in (self.left.lookback, self.right.lookback) if back is not None]
+        return min(bounds, default=None)
+
+    def borders(self, n: int) -> list[int]:
+        return self.left.borders(n) + self.right.borders(n)
+
+    def footprint(self, queries: range, keys: range) -> Hashable | None:
+        return _both(self, queries, keys)
+
+    def parts(self) -> list[Pattern]:
+        pairs = [(a, b) for a in self.left.parts() for b in self.right.parts()]
+        return [self] if len(pairs) == 1 else [Intersection(a, b) for a, b in pairs]
+
     def __repr__(self) -> str:
         return f"({self.left!r} & {self.right!r})"
+
+
+def check_pattern(pattern: object) -> None:
+    """Refuse what is no rule, such as a matrix, or a class without its parameters."""
+    if not isinstance(pattern, Pattern):
+        raise TypeError(
+            f"a pattern must be a rule such as Causal(), got {type(pattern).__name__}; "
+            "Painted(mask) makes one of a matrix"
+        )
 
 
 def check_lengths(n: int, n_k: int) -> None:
@@ -98,3 +216,57 @@ def positions(n: int, n_k: int | None = None) -> tuple[Tensor, Tensor]:
     n_k = n if n_k is None else n_k
     check_lengths(n, n_k)
     return torch.arange(n_k - n, n_k), torch.arange(n_k)
+
+
+def merged(ranges: list[range]) -> list[range]:
+    """The same positions as sorted, disjoint ranges.
+
+    Ranges of one step and one residue are joined as they are. Others are covered by runs.
+    """
+    ranges = sorted((r for r in ranges if len(r)), key=lambda r: r.start)
+    if len({(r.step, r.start % r.step) for r in ranges}) > 1:
+        ranges = [range(r.start, r[-1] + 1) for r in ranges]
+    out: list[range] = []
+    for r in ranges:
+        if out and r.start <= out[-1].stop:
+            out[-1] = range(out[-1].start, max(out[-1].stop, r.stop), r.step)
+        else:
+            out.append(r)
+    return out
+
+
+def clipped(start: int, stop: int, n_k: int, step: int = 1) -> list[range]:
+    """range(start, stop, step) without what lies outside 0 … n_k - 1, as a list of one or none."""
+    start = start if start >= 0 else start % step
+    keys = range(start, min(stop, n_k), step)
+    return [keys] if len(keys) else []
+
+
+def _overlap(a: range, b: range) -> range:
+    """A range that covers what two ranges share."""
+    if a.step == 1:
+        a, b = b, a
+    start, stop = max(a.start, b.start), min(a.stop, b.stop)
+    start += (a.start - start) % a.step
+    return range(start, stop, a.step)
+
+
+def _both(pair: Union | Intersection, queries: range, keys: range) -> Hashable | None:
+    left = pair.left.footprint(queries, keys)
+    right = pair.right.footprint(queries, keys)
+    return None if left is None or right is None else (left, right)
+
+
+def whole_blocks(block_size: int, n: int) -> list[int]:
+    """Borders of blocks, or of runs of blocks where one block is too small for a group."""
+    return list(range(0, n, block_size * max(1, QUERIES_PER_GROUP // block_size)))
+
+
+def at_least(name: str, value: int, least: int, unit: str = "") -> None:
+    """Raise ValueError naming a parameter that is too small."""
+    whole_numbers(**{name: value})
+    if value < least:
+        raise ValueError(f"{name} must be {least} or more{' ' + unit if unit else ''}, got {value}")
+
+
+PerHead = Pattern | tuple[Pattern, ...]  # one rule for all heads, or one for each
