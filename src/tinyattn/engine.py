@@ -1,0 +1,249 @@
+"""The one engine: attention over groups, forward and backward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from tinyattn.groups import Group, Groups, Places, schedule
+from tinyattn.patterns import Pattern
+
+CACHED_SCORES = 2**19  # scores computed at a time, so that they stay in the processor's cache
+
+
+def sparse_attention(
+    q: Float[Tensor, "b h n_q d_head"],
+    k: Float[Tensor, "b h n_k d_head"],
+    v: Float[Tensor, "b h n_k d_v"],
+    pattern: Pattern | Sequence[Pattern],
+    *,
+    key_padding: Bool[Tensor, "b n_k"] | None = None,
+    scale: float | None = None,
+) -> Float[Tensor, "b h n_q d_v"]:
+    """Attention that computes only what the pattern keeps; equal to dense attention under its mask.
+
+    Costs what the schedule's pairs cost, forward and with gradients, and O(n) memory: the weights
+    of a group are used and forgotten, and computed again in the backward pass.
+
+    Args:
+        q: queries.
+        k: keys, at least as many; the last query stands at the last key.
+        v: values.
+        pattern: the rule, or one rule for each head.
+        key_padding: True where a key is a real token.
+        scale: what q kᵀ is multiplied by; 1 / √d_head if not given.
+
+    Raises:
+        ValueError: if shapes or devices do not fit, the number of patterns is not that of heads,
+            or scale is not finite.
+        TypeError: if the tensors do not share a float dtype, or the pattern is no rule.
+        NotImplementedError: for second derivatives.
+
+    Source:
+        Recomputation in the backward pass: Dao et al. 2022, "FlashAttention" (arXiv:2205.14135).
+
+    Example:
+        >>> from tinyattn import attention
+        >>> from tinyattn.patterns import Global, Window
+        >>> q, k, v = torch.randn(3, 1, 2, 50, 4)
+        >>> longformer = Window(4) | Global(1)
+        >>> dense = attention(q, k, v, longformer.mask(50))
+        >>> torch.allclose(sparse_attention(q, k, v, longformer), dense, atol=1e-6)
+        True
+    """
+    _check(q, k, v, key_padding, scale)
+    if isinstance(pattern, (tuple, list)):
+        return _per_head(q, k, v, tuple(pattern), key_padding, scale)
+    groups = schedule(pattern, q.shape[2], k.shape[2])
+    return attend(q, k, v, groups, key_padding=key_padding, scale=scale)
+
+
+def attend(
+    q: Float[Tensor, "b h n_q d_head"],
+    k: Float[Tensor, "b h n_k d_head"],
+    v: Float[Tensor, "b h n_k d_v"],
+    groups: Groups,
+    *,
+    key_padding: Bool[Tensor, "b n_k"] | None = None,
+    scale: float | None = None,
+) -> Float[Tensor, "b h n_q d_v"]:
+    """Attention over the pairs of a schedule: `sparse_attention` with the lowering done."""
+    _check(q, k, v, key_padding, scale)
+    b, h, n_q, d_head = q.shape
+    if (n_q, k.shape[2]) != (groups.n, groups.n_k):
+        raise ValueError(
+            f"the schedule is for {groups.n} queries and {groups.n_k} keys, "
+            f"got {n_q} and {k.shape[2]}"
+        )
+    scale = d_head**-0.5 if scale is None else scale
+    wide = torch.float32 if q.dtype in (torch.float16, torch.bfloat16) else q.dtype
+    padding = None
+    if key_padding is not None:
+        padding = torch.zeros(key_padding.shape, dtype=wide, device=q.device)
+        padding = padding.masked_fill(~key_padding, -math.inf).repeat_interleave(h, 0)[..., None]
+    flat = [x.flatten(0, 1).to(wide) for x in (q, k, v)]  # (b * h, n, d)
+    out = _Attend.apply(*flat, padding, groups, scale)
+    return out.to(q.dtype).view(b, h, n_q, v.shape[-1])
+
+
+class _Attend(torch.autograd.Function):
+    """softmax(q kᵀ * scale + mask) v, one group at a time, with the weights recomputed backward.
+
+    The scores of a group are small enough to stay in the cache, so that three plain products
+    beat a fused kernel that reads its operands from memory. Autograd over slices would write a
+    gradient of the whole sequence for each of them: quadratic. Here gradients accumulate in place.
+    """
+
+    @staticmethod
+    def forward(ctx, q, k, v, padding, groups, scale):
+        out = q.new_zeros(*q.shape[:2], v.shape[-1])
+        lse = q.new_full((*q.shape[:2], 1), -math.inf) if groups.split_rows else None
+        with torch.autocast(q.device.type, enabled=False):  # the dtype was chosen by `attend`
+            for group, heads in _pieces(groups, len(q)):
+                scores = _scores(group, q[heads], k[heads], _rows(padding, heads), scale)
+                values = group.keys.take(v[heads])
+                if lse is None:
+                    group.queries.add(out[heads], _softmax(scores, group, padding) @ values)
+                else:
+                    _merge(group.queries, out[heads], lse[heads], scores, values)
+        ctx.save_for_backward(q, k, v, padding, out, lse)
+        ctx.groups, ctx.scale = groups, scale
+        return out
+
+    @staticmethod
+    def backward(ctx, d_out):
+        if torch.is_grad_enabled():  # create_graph=True
+            raise NotImplementedError(
+                "sparse_attention has no second derivatives (create_graph=True); "
+                "attention(q, k, v, pattern.mask(n)) has"
+            )
+        q, k, v, padding, out, lse = ctx.saved_tensors
+        d_q, d_k, d_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        correction = (d_out * out).sum(dim=-1, keepdim=True)  # Σ_j weight_ij d_weight_ij
+        with torch.autocast(q.device.type, enabled=False):
+            for group, heads in _pieces(ctx.groups, len(q)):
+                scores = _scores(group, q[heads], k[heads], _rows(padding, heads), ctx.scale)
+                if lse is None:
+                    weights = _softmax(scores, group, padding)
+                else:
+                    weights = scores.sub_(_finite(group.queries.take(lse[heads]))).exp_()
+                d_rows = group.queries.take(d_out[heads])
+                group.keys.add(d_v[heads], weights.transpose(1, 2) @ d_rows)
+                d_scores = d_rows @ group.keys.take(v[heads]).transpose(1, 2)
+                d_scores.sub_(group.queries.take(correction[heads])).mul_(weights).mul_(ctx.scale)
+                group.queries.add(d_q[heads], d_scores @ group.keys.take(k[heads]))
+                group.keys.add(d_k[heads], d_scores.transpose(1, 2) @ group.queries.take(q[heads]))
+        return d_q, d_k, d_v, None, None, None
+
+
+def _pieces(groups: Groups, n_heads: int) -> Iterator[tuple[Group, slice]]:
+    """Each group with as many heads at a time as keep its scores in the cache."""
+    for group in groups.groups:
+        at_once = max(1, CACHED_SCORES // group.n_pairs)
+        for start in range(0, n_heads, at_once):
+            yield group, slice(start, start + at_once)
+
+
+def _rows(padding: Tensor | None, heads: slice) -> Tensor | None:
+    return None if padding is None else padding[heads]
+
+
+def _scores(group: Group, q: Tensor, k: Tensor, padding: Tensor | None, scale: float) -> Tensor:
+    """Masked scores of a group, (heads, n_queries, n_keys)."""
+    queries, keys = group.queries.take(q), group.keys.take(k).transpose(1, 2)
+    mask = q.new_zeros(1) if group.mask is None else group.mask.to(q)
+    scores = torch.baddbmm(mask, queries, keys, alpha=scale, beta=group.mask is not None)
+    return scores if padding is None else scores.add_(group.keys.take(padding).transpose(1, 2))
+
+
+def _softmax(scores: Tensor, group: Group, padding: Tensor | None) -> Tensor:
+    """Softmax of each row; a row of -inf becomes zeros."""
+    if not group.has_empty_rows and padding is None:
+        return scores.softmax(dim=-1)
+    empty = scores.amax(dim=-1, keepdim=True) == -math.inf
+    return scores.softmax(dim=-1).masked_fill_(empty, 0.0)
+
+
+def _merge(queries: Places, out: Tensor, lse: Tensor, scores: Tensor, values: Tensor) -> None:
+    """Fold a group into rows that other groups share.
+
+    With lse = log Σ exp(scores) of the keys so far, the old average keeps exp(lse - new) of its
+    weight and the new keys get exp(scores - new), where new is the lse of both together.
+    """
+    old = queries.take(lse)
+    new = torch.logaddexp(old, scores.logsumexp(dim=-1, keepdim=True))
+    weights = (scores - _finite(new)).exp_()
+    kept = (old - _finite(new)).exp_()
+    queries.add(out, weights @ values + (kept - 1) * queries.take(out))
+    queries.put(lse, new)
+
+
+def _finite(lse: Tensor) -> Tensor:
+    """Zero where no key has been read, so that -inf minus it stays -inf."""
+    return lse.masked_fill(lse == -math.inf, 0.0)
+
+
+def _per_head(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    patterns: tuple[Pattern, ...],
+    key_padding: Tensor | None,
+    scale: float | None,
+) -> Tensor:
+    """One pattern for each head: heads with the same one run together."""
+    if len(patterns) != q.shape[1]:
+        raise ValueError(
+            f"give one pattern for each of the {q.shape[1]} heads, got {len(patterns)}"
+        )
+    out: list[Tensor] = [q] * len(patterns)
+    for pattern in dict.fromkeys(patterns):
+        heads = [head for head, other in enumerate(patterns) if other == pattern]
+        groups = schedule(pattern, q.shape[2], k.shape[2])
+        some = attend(
+            q[:, heads], k[:, heads], v[:, heads], groups, key_padding=key_padding, scale=scale
+        )
+        for at, head in enumerate(heads):
+            out[head] = some[:, at]
+    return torch.stack(out, dim=1)
+
+
+def _check(
+    q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, scale: float | None
+) -> None:
+    shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
+    if not q.dim() == k.dim() == v.dim() == 4 or q.shape[-1] == 0:
+        raise ValueError(
+            f"q, k and v must be (b, h, n, d_head) with d_head of 1 or more, got {shapes}"
+        )
+    fits = q.shape[:2] == k.shape[:2] == v.shape[:2] and q.shape[3] == k.shape[3]
+    if not fits or k.shape[2] != v.shape[2]:
+        raise ValueError(
+            f"q, k and v must share b and h, q and k d_head, k and v n_k, got {shapes}"
+        )
+    if not q.is_floating_point() or not q.dtype == k.dtype == v.dtype:
+        raise TypeError(
+            f"q, k and v must share one float dtype, got {q.dtype}, {k.dtype}, {v.dtype}"
+        )
+    if not q.device == k.device == v.device:
+        raise ValueError(
+            f"q, k and v must be on one device, got {q.device}, {k.device}, {v.device}"
+        )
+    if scale is not None and not math.isfinite(scale):
+        raise ValueError(f"scale must be a finite number, got {scale}")
+    if key_padding is not None:
+        if key_padding.dtype != torch.bool:
+            raise TypeError(f"key_padding must be bool, True = real, got {key_padding.dtype}")
+        if key_padding.shape != (q.shape[0], k.shape[2]):
+            raise ValueError(
+                f"key_padding must be (b, n_k) = {(q.shape[0], k.shape[2])}, "
+                f"got {tuple(key_padding.shape)}"
+            )
+        if key_padding.device != q.device:
+            raise ValueError(
+                f"key_padding must be on the device of q, {q.device}, got {key_padding.device}"
+            )

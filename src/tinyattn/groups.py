@@ -1,0 +1,231 @@
+"""Groups of queries and keys that are computed together, and how a rule is lowered to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tinyattn.checks import whole_numbers
+from tinyattn.patterns.base import QUERIES_PER_GROUP, Pattern, check_pattern
+
+MAX_RUNS = 16  # keys in more runs than this are gathered by index instead of sliced
+ASKED_AT_ONCE = 2**20  # pairs; a rule's numbers for them take megabytes, whatever n is
+
+
+class Places:
+    """Positions along the sequence: a few runs, which are views of a tensor, or an index."""
+
+    def __init__(self, runs: list[range], index: Tensor | None = None) -> None:
+        self.runs = [slice(run.start, run.stop, run.step) for run in runs]
+        self.index = index
+        self.n = sum(len(run) for run in runs) if index is None else len(index)
+
+    def take(self, x: Tensor) -> Tensor:
+        """The rows of x (b, n, d) at these places."""
+        if self.index is not None:
+            return x.index_select(1, self.index)
+        if len(self.runs) == 1:
+            return x[:, self.runs[0]]
+        return torch.cat([x[:, run] for run in self.runs], dim=1)
+
+    def put(self, x: Tensor, rows: Tensor) -> None:
+        """Write rows into x at these places; they must be one run."""
+        (run,) = self.runs
+        x[:, run] = rows
+
+    def add(self, x: Tensor, rows: Tensor) -> None:
+        """Add rows to x at these places."""
+        if self.index is not None:
+            x.index_add_(1, self.index, rows)
+            return
+        start = 0
+        for run in self.runs:
+            piece = x[:, run]
+            piece += rows[:, start : start + piece.shape[1]]
+            start += piece.shape[1]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some queries, the keys they are computed with, and what is forbidden between them.
+
+    Args:
+        queries: rows of q.
+        keys: rows of k and v.
+        mask: what is added to the scores, 0 or -inf, (n_queries, n_keys); None allows all.
+        has_empty_rows: whether some query may read none of these keys.
+    """
+
+    queries: Places
+    keys: Places
+    mask: Float[Tensor, "n_queries n_keys"] | None
+    has_empty_rows: bool
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs that are computed, allowed or not."""
+        return self.queries.n * self.keys.n
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A schedule: every allowed pair lies in exactly one group.
+
+    Args:
+        groups: what is computed, one after the other.
+        n: queries.
+        n_k: keys.
+        split_rows: whether a query may stand in several groups, whose results are then merged.
+    """
+
+    groups: tuple[Group, ...]
+    n: int
+    n_k: int
+    split_rows: bool
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs that are computed, allowed or not: what the schedule costs."""
+        return sum(group.n_pairs for group in self.groups)
+
+
+@lru_cache(maxsize=64)
+def schedule(
+    pattern: Pattern, n: int, n_k: int | None = None, *, block_size: int = QUERIES_PER_GROUP
+) -> Groups:
+    """Lower a rule to groups: block_size queries at a time, with the keys within their reach.
+
+    Parts of a union whose queries share keys at different steps (a window: neighbours; a stride:
+    every stride-th token) are lowered one after the other, and a pair that an earlier part has is
+    left out of the later ones. Costs O(pairs computed), never n². Cached by its arguments.
+
+    Args:
+        pattern: the rule.
+        n: queries; the last one stands at the last key.
+        n_k: keys; n if not given.
+        block_size: queries in a group.
+
+    Raises:
+        ValueError: if n is negative, n_k below n, block_size below 1, or the rule has no meaning
+            on n_k tokens.
+        TypeError: if a number is no whole one, or the pattern no rule.
+
+    Example:
+        >>> from tinyattn.patterns import Window
+        >>> schedule(Window(16), 1024).n_pairs, Window(16).edges(1024)
+        (96256, 33520)
+    """
+    check_pattern(pattern)
+    n_k = n if n_k is None else n_k
+    whole_numbers(n=n, n_k=n_k, block_size=block_size)
+    if n < 0 or n_k < n or block_size < 1:
+        raise ValueError(
+            "a schedule needs 0 <= n <= n_k and a block_size of 1 or more, "
+            f"got n={n}, n_k={n_k}, block_size={block_size}"
+        )
+    pattern.check(n_k)
+    by_step: dict[int, list[Pattern]] = {}
+    for part in pattern.parts():
+        by_step.setdefault(part.step, []).append(part)
+    groups: list[Group] = []
+    done: Pattern | None = None
+    for step in sorted(by_step):
+        part = reduce(lambda a, b: a | b, by_step[step])
+        groups += _lower(part, done, n, n_k, step, block_size)
+        done = part if done is None else done | part
+    return Groups(tuple(groups), n, n_k, split_rows=len(by_step) > 1)
+
+
+def _lower(
+    part: Pattern, done: Pattern | None, n: int, n_k: int, step: int, block_size: int
+) -> list[Group]:
+    """Groups of the pairs that `part` allows and `done` does not."""
+    shift = n_k - n  # the first query's position
+    known: dict[Hashable, _Lowered] = {}
+    groups = []
+    for queries in _cut(part, n, n_k, step, block_size):
+        reach = part.reach(queries, n_k)
+        if not reach:
+            continue
+        if len(reach) <= MAX_RUNS:
+            look = _look(part, done, queries, reach)
+            lowered = known.get(look)
+            if lowered is None:
+                lowered = _Lowered(_evaluate(part, done, queries, _index(reach)), reach)
+            if look is not None:
+                known[look] = lowered
+            keys = Places([run for run, used in zip(reach, lowered.used, strict=True) if used])
+        else:
+            index = _index(reach)
+            ok = _evaluate(part, done, queries, index)
+            used = ok.any(dim=0)
+            lowered = _Lowered(ok[:, used], [])
+            keys = Places([], index[used])
+        if keys.n:
+            rows = range(queries.start - shift, queries.stop - shift, queries.step)
+            groups.append(Group(Places([rows]), keys, lowered.mask, lowered.has_empty_rows))
+    return groups
+
+
+class _Lowered:
+    """What is forbidden among some queries and the key runs that any of them reads."""
+
+    def __init__(self, ok: Tensor, reach: list[range]) -> None:
+        if reach:  # as runs: leave out those that nobody reads
+            pieces = ok.split([len(run) for run in reach], dim=1)
+            self.used = [bool(piece.any()) for piece in pieces]
+            kept = [piece for piece, used in zip(pieces, self.used, strict=True) if used]
+            ok = torch.cat(kept, dim=1) if kept else ok[:, :0]
+        self.has_empty_rows = not bool(ok.any(dim=1).all())
+        self.mask = None
+        if not bool(ok.all()):
+            self.mask = torch.zeros(ok.shape).masked_fill(~ok, -math.inf)
+
+
+def _evaluate(part: Pattern, done: Pattern | None, queries: range, keys: Tensor) -> Tensor:
+    """Which pairs `part` allows and `done` does not, asked some columns at a time."""
+    i = _index([queries])[:, None]
+    answers = []
+    for j in keys.split(max(1, ASKED_AT_ONCE // len(queries))):
+        ok = part.allowed(i, j)
+        if done is not None:
+            ok = ok & ~done.allowed(i, j)
+        answers.append(ok.expand(len(queries), len(j)))
+    return torch.cat(answers, dim=1)
+
+
+def _look(part: Pattern, done: Pattern | None, queries: range, reach: list[range]) -> Hashable:
+    """What the mask depends on: equal looks promise equal masks. None if nothing is promised."""
+    looks: list[Hashable] = [len(queries), queries.step]
+    for keys in reach:
+        for rule in (part,) if done is None else (part, done):
+            footprint = rule.footprint(queries, keys)
+            if footprint is None:
+                return None
+            looks.append((footprint, len(keys), keys.step))
+    return tuple(looks)
+
+
+def _index(ranges: list[range]) -> Tensor:
+    return torch.cat([torch.arange(r.start, r.stop, r.step) for r in ranges])
+
+
+def _cut(part: Pattern, n: int, n_k: int, step: int, block_size: int) -> list[range]:
+    """Query positions in ranges of at most block_size, none of them across a border."""
+    first = n_k - n
+    if step > 1:
+        classes = [range(start, n_k, step) for start in range(first, min(first + step, n_k))]
+        return [c[at : at + block_size] for c in classes for at in range(0, len(c), block_size)]
+    borders = sorted({b for b in part.borders(n_k) if first < b < n_k} | {first, n_k})
+    return [
+        range(at, min(at + block_size, stop))
+        for start, stop in pairwise(borders)
+        for at in range(start, stop, block_size)
+    ]

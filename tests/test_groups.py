@@ -1,0 +1,371 @@
+"""Schedules: every allowed pair once, no forbidden pair unmasked, and no n² on the way."""
+
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tinyattn import groups
+from tinyattn.groups import Places, schedule
+from tinyattn.patterns import (
+    BlockLocal,
+    Causal,
+    Dilated,
+    Full,
+    Global,
+    Painted,
+    Pattern,
+    Random,
+    Strided,
+    Window,
+    bigbird,
+    sparse_strided,
+)
+
+from .patterns import by_hand
+
+PUBLIC = by_hand.public(131)
+EVERY = pytest.mark.parametrize("rule", PUBLIC.values(), ids=PUBLIC)
+
+
+def indices(places, n):
+    """The positions a Places stands for, one by one."""
+    return places.take(torch.arange(n)[None, :, None])[0, :, 0].tolist()
+
+
+def assert_holds_each_pair_once(lowered, mask):
+    """A pair is open in one group where it is allowed, and in none where it is not."""
+    n, n_k = mask.shape
+    assert (lowered.n, lowered.n_k) == (n, n_k)
+    times, rows = torch.zeros(n, n_k, dtype=torch.long), Counter()
+    for group in lowered.groups:
+        queries, keys = indices(group.queries, n), indices(group.keys, n_k)
+        assert (len(queries), len(keys)) == (group.queries.n, group.keys.n)
+        assert len(set(keys)) == len(keys) > 0
+        assert len(queries) > 0
+        opened = torch.ones(len(queries), len(keys), dtype=torch.bool)
+        if group.mask is not None:
+            assert ((group.mask == 0) | (group.mask == -torch.inf)).all()
+            opened = group.mask == 0
+            assert not opened.all()  # None says that better
+        assert group.has_empty_rows == (not opened.any(dim=1).all())
+        times[torch.tensor(queries)[:, None], torch.tensor(keys)] += opened.long()
+        rows.update(queries)
+    assert torch.equal(times, mask.long())
+    if not lowered.split_rows:
+        assert max(rows.values(), default=1) == 1
+
+
+# ------------------------------------------------------------------------------- the meaning
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("n", "n_k"), [(0, 0), (1, 1), (5, 5), (131, 131), (70, 131), (1, 131), (0, 131)]
+)
+def test_every_allowed_pair_of_a_public_pattern_is_in_one_group(rule, n, n_k):
+    assert_holds_each_pair_once(schedule(rule.pattern, n, n_k), rule.mask(n, n_k))
+
+
+@EVERY
+@pytest.mark.parametrize("block_size", [1, 2, 7, 1000])
+def test_the_size_of_a_group_does_not_change_the_meaning(rule, block_size):
+    lowered = schedule(rule.pattern, 40, 43, block_size=block_size)
+    assert_holds_each_pair_once(lowered, rule.mask(40, 43))
+    assert all(group.queries.n <= block_size for group in lowered.groups)
+
+
+@settings(max_examples=120)
+@given(
+    case=by_hand.cases(48),
+    block_size=st.sampled_from([1, 2, 3, 5, 8, 16, 64]),
+    runs=st.sampled_from([1, 3, 16]),
+)
+def test_every_allowed_pair_of_an_expression_is_in_one_group(case, block_size, runs):
+    rule, n, n_k = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "MAX_RUNS", runs)  # slices or an index, both have to be right
+        lowered = schedule.__wrapped__(rule.pattern, n, n_k, block_size=block_size)
+    assert_holds_each_pair_once(lowered, rule.mask(n, n_k))
+
+
+def test_keys_in_a_few_runs_are_slices_and_keys_in_many_are_an_index():
+    few = schedule(Window(3) | Global(1), 200)
+    many = schedule(Random(2000, 2, seed=0) & Causal(), 2000)
+    assert all(group.keys.index is None and len(group.keys.runs) <= 2 for group in few.groups)
+    indexed = [group for group in many.groups if group.keys.index is not None]
+    assert len(indexed) > len(many.groups) / 2
+    for group in indexed:  # only keys that some query reads
+        assert group.keys.n <= 2 * group.queries.n
+        assert (group.mask == 0).any(dim=0).all()
+
+
+@dataclass(frozen=True)
+class EvenKeys(Pattern):
+    """A rule of somebody else: it looks everywhere, and its masks depend on the keys alone."""
+
+    def allowed(self, i, j):
+        return (j % 2 == 0).expand(torch.broadcast_shapes(i.shape, j.shape))
+
+    def footprint(self, queries, keys):
+        return keys[0] % 2
+
+
+@pytest.mark.parametrize("n", [1, 64, 131])
+def test_a_rule_of_ones_own_is_lowered_like_any_other(n):
+    for rule in (
+        EvenKeys(),
+        EvenKeys() | Window(1),
+        EvenKeys() & Causal(),
+        Strided(3) | EvenKeys(),
+    ):
+        assert_holds_each_pair_once(schedule(rule, n), rule.mask(n))
+
+
+def test_runs_that_nobody_reads_are_left_out():
+    # the reach of a painted rule is everything, that of the window is what is left of it
+    nothing = Painted(torch.zeros(100, 100, dtype=torch.bool))
+    assert schedule(nothing, 100).groups == ()
+    assert schedule(nothing & Window(2), 100).groups == ()
+    far = Global((0, 90)) & Window(3) & Causal()
+    for group in schedule(far, 100, block_size=10).groups:
+        for run in group.keys.runs:
+            assert run.start in range(4) or run.start in range(80, 100)
+
+
+# --------------------------------------------------------------------------------- the cost
+
+
+def test_whole_blocks_compute_no_pair_that_is_not_allowed():
+    exact = [
+        Full(), Global(16), Global((3, 4, 5, 700)), Global(16, reads=False), BlockLocal(48),
+        BlockLocal(200, before=1), BlockLocal(8) , Strided(4), Strided(100),
+        Random(1000, 3, seed=0, block_size=64), BlockLocal(64, 1, 1) | Global(64),
+    ]  # fmt: skip
+    for rule in exact:
+        lowered = schedule(rule, 1000)
+        if isinstance(rule, BlockLocal) and rule.block_size < 64:
+            assert lowered.n_pairs <= 1000 * max(64, rule.block_size)
+            continue
+        assert lowered.n_pairs == rule.edges(1000), rule
+        assert all(group.mask is None for group in lowered.groups)
+
+
+@pytest.mark.parametrize("n", [1024, 4096])
+def test_a_window_computes_two_triangles_of_a_block_too_much(n):
+    w, size = 100, 64
+    inner = size * (2 * w + size)
+    assert schedule(Window(w), n).groups[n // size // 2].n_pairs == inner
+    assert schedule(Window(w), n).n_pairs == n // size * inner - 2 * _cut_off(w, size)
+
+
+def _cut_off(w, size):
+    """Pairs that the blocks near one end would have beyond it."""
+    return size * sum(w - size * block for block in range(n_blocks_beyond(w, size)))
+
+
+def n_blocks_beyond(w, size):
+    return -(-w // size)
+
+
+def test_queries_of_a_stride_are_computed_with_the_keys_of_that_stride():
+    lowered = schedule(Dilated(16, 8), 4096)
+    for group in lowered.groups:
+        (queries,), (keys,) = group.queries.runs, group.keys.runs
+        assert queries.step == keys.step == 8
+        assert queries.start % 8 == keys.start % 8
+    assert lowered.n_pairs < 3 * Dilated(16, 8).edges(4096)
+
+
+def test_strided_attention_is_a_window_and_a_stride_without_what_the_window_has():
+    lowered = schedule(sparse_strided(32), 1024)
+    assert lowered.split_rows
+    steps = Counter(group.queries.runs[0].step for group in lowered.groups)
+    assert set(steps) == {None, 1, 32} - {None}
+    assert lowered.n_pairs < 0.2 * 1024**2
+
+
+LINEAR = {
+    "window and global": lambda n: Window(256) | Global(16),
+    "dilated": lambda n: Window(64) | Dilated(64, 4),
+    "blocks": lambda n: BlockLocal(512, before=1),
+    "random blocks": lambda n: Random(n, 3, seed=0, block_size=64),
+    "bigbird": lambda n: bigbird(n, 64, 3, seed=0),
+}
+
+
+@pytest.mark.parametrize("rule", LINEAR.values(), ids=LINEAR)
+def test_pairs_and_groups_grow_in_proportion_to_n(rule):
+    n = 8192
+    small, large = schedule(rule(n), n), schedule(rule(2 * n), 2 * n)
+    assert len(large.groups) <= 2 * len(small.groups)
+    assert large.n_pairs <= 2.05 * small.n_pairs
+    assert large.n_pairs <= 2 * rule(2 * n).edges(2 * n)
+
+
+class Largest(TorchDispatchMode):
+    """The largest tensor that any operator inside returns."""
+
+    size = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(tensor, torch.Tensor):
+                self.size = max(self.size, tensor.numel())
+        return out
+
+
+@pytest.mark.parametrize("rule", LINEAR.values(), ids=LINEAR)
+def test_lowering_builds_no_tensor_that_grows_faster_than_n(rule):
+    n = 16_384
+    with Largest() as largest:
+        schedule.__wrapped__(rule(n), n)
+    assert largest.size <= n**2 / 64
+
+
+def test_a_long_schedule_takes_well_under_a_gigabyte():
+    code = """
+import resource
+from tinyattn.groups import schedule
+from tinyattn.patterns import Global, Window, bigbird
+n = 1_048_576
+print(schedule(Window(256) | Global(16), n).n_pairs, Window(256).edges(n))
+n = 65_536
+print(schedule(bigbird(n, 64, 3, seed=0), n).n_pairs, bigbird(n, 64, 3, seed=0).edges(n))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    pairs, edges, blocks, exact, kilobytes = map(int, done.stdout.split())
+    assert edges < pairs < 1.25 * edges
+    assert blocks == exact
+    per_kilobyte = 1 if sys.platform != "darwin" else 1024
+    assert kilobytes / per_kilobyte < 1_000_000
+
+
+def test_masks_that_come_again_are_kept_once():
+    seldom = {
+        Window(100): 7, sparse_strided(64): 8, Dilated(64, 4): 7, Window(100) | Global(3): 8,
+        Window(100) | Global((1, 4000, 8000)): 16, bigbird(8192, 64, 3, seed=0): 0,
+        (Window(100) | BlockLocal(64, before=1)) & Causal(): 3,
+    }  # fmt: skip
+    for rule, most in seldom.items():
+        masks = [group.mask for group in schedule(rule, 8192).groups]
+        assert len({id(mask) for mask in masks if mask is not None}) <= most, rule
+
+
+def test_a_rule_is_not_asked_again_about_masks_that_come_again(monkeypatch):
+    asked = []
+    evaluate = groups._evaluate
+    monkeypatch.setattr(
+        groups, "_evaluate", lambda *args: asked.append(len(args[3])) or evaluate(*args)
+    )
+    schedule.__wrapped__(Window(100) | Global(3), 64 * 1000)
+    assert sum(asked) < 20 * 300 + 64 * 1000  # about as many keys as one row of it has
+
+
+def test_a_rule_is_never_asked_about_more_than_some_pairs_at_once():
+    sizes = []
+
+    class Watched(Global):
+        def allowed(self, i, j):
+            sizes.append(i.numel() * j.numel())
+            return super().allowed(i, j)
+
+    schedule.__wrapped__(Watched(64), 200_000)
+    assert max(sizes) <= groups.ASKED_AT_ONCE
+
+
+# ------------------------------------------------------------------------------------ caching
+
+
+def test_a_schedule_is_made_once_for_equal_rules_and_lengths():
+    rule = Window(3) | Random(90, 2, seed=0)
+    first = schedule(rule, 80, 90)
+    assert schedule(Window(3) | Random(90, 2, seed=0), 80, 90) is first
+    assert schedule(rule, 79, 90) is not first
+    assert schedule(rule, 80, 89) is not first
+    assert schedule(Window(4) | Random(90, 2, seed=0), 80, 90) is not first
+    assert schedule(Window(3) | Random(90, 2, seed=1), 80, 90) is not first
+    assert schedule(rule, 80, 90, block_size=8) is not first
+
+
+def test_the_cache_does_not_grow_for_ever():
+    for n in range(100):
+        schedule(Window(1), n)
+    info = schedule.cache_info()
+    assert info.currsize <= info.maxsize <= 64
+
+
+def test_lowering_leaves_global_random_state_alone():
+    before = torch.get_rng_state()
+    schedule.__wrapped__(bigbird(512, 16, 2, seed=11), 512)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# ------------------------------------------------------------------------------------- places
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        Places([range(2, 6)]), Places([range(1, 9, 3)]), Places([range(2), range(5, 9)]),
+        Places([], torch.tensor([7, 0, 3])),
+    ],
+)  # fmt: skip
+def test_places_take_and_add_the_rows_they_name(places):
+    x = torch.arange(40.0).view(2, 10, 2)
+    rows = places.index.tolist() if places.index is not None else [
+        at for run in places.runs for at in range(10)[run]
+    ]  # fmt: skip
+    assert places.n == len(rows)
+    assert torch.equal(places.take(x), x[:, rows])
+    out, expected = torch.ones(2, 10, 2), torch.ones(2, 10, 2)
+    added = torch.randn(2, len(rows), 2, generator=torch.Generator().manual_seed(0))
+    places.add(out, added)
+    for at, row in enumerate(rows):
+        expected[:, row] += added[:, at]
+    assert torch.equal(out, expected)
+
+
+def test_one_run_is_a_view_and_nothing_is_copied():
+    x = torch.zeros(1, 10, 2)
+    assert Places([range(2, 6)]).take(x).untyped_storage().data_ptr() == x.data_ptr()
+    Places([range(2, 8, 3)]).put(x, torch.ones(1, 2, 2))
+    assert x[0, :, 0].tolist() == [0, 0, 1, 0, 0, 1, 0, 0, 0, 0]
+
+
+# ---------------------------------------------------------------------------------- refusals
+
+
+REFUSED = {
+    "fewer keys than queries": ((Window(1), 5, 3), {}, ValueError, r"0 <= n <= n_k .* got n=5, n_k=3, block_size=64"),
+    "a negative length": ((Window(1), -1), {}, ValueError, "got n=-1, n_k=-1, block_size=64"),
+    "empty groups": ((Window(1), 5), {"block_size": 0}, ValueError, "block_size=0"),
+    "half a query": ((Window(1), 5.5), {}, TypeError, r"n must be a whole number, got 5\.5"),
+    "half a key": ((Window(1), 5, 7.5), {}, TypeError, r"n_k must be a whole number, got 7\.5"),
+    "broken groups": (
+        (Window(1), 5), {"block_size": 2.5}, TypeError, r"block_size must be a whole number, got 2\.5",
+    ),
+    "a matrix": (
+        (torch.eye(3), 3), {}, TypeError,
+        r"a pattern must be a rule such as Causal\(\), got Tensor; Painted\(mask\) makes one",
+    ),
+    "nothing": ((None, 3), {}, TypeError, r"must be a rule such as Causal\(\), got NoneType"),
+    "more than was drawn": ((Random(4, 1, 0), 2, 5), {}, ValueError, "drawn for n=4 tokens, got 5"),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("refusals")
+@pytest.mark.parametrize(("args", "options", "error", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_scheduled_is_refused(args, options, error, sentence):
+    with pytest.raises(error, match=sentence):
+        schedule(*args, **options)
