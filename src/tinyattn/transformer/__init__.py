@@ -3,8 +3,10 @@
 from tinyattn.transformer.attention import KVCache, MultiHeadAttention
 from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, Residual
 from tinyattn.transformer.config import TransformerConfig
+from tinyattn.transformer.etc import EtcPositions
 from tinyattn.transformer.feedforward import FeedForward
 from tinyattn.transformer.generate import generate, next_token
+from tinyattn.transformer.longformer import LongformerAttention
 from tinyattn.transformer.models import Decoder, Encoder, Seq2Seq
 from tinyattn.transformer.positions import (
     Learned,
@@ -13,15 +15,18 @@ from tinyattn.transformer.positions import (
     sinusoidal_positions,
 )
 from tinyattn.transformer.relative import RoPE, Shaw, T5Bias
+from tinyattn.transformer.star import StarTransformer
 
 __all__ = [
     "Decoder",
     "DecoderLayer",
     "Encoder",
     "EncoderLayer",
+    "EtcPositions",
     "FeedForward",
     "KVCache",
     "Learned",
+    "LongformerAttention",
     "MultiHeadAttention",
     "Positions",
     "Residual",
@@ -29,6 +34,7 @@ __all__ = [
     "Seq2Seq",
     "Shaw",
     "Sinusoidal",
+    "StarTransformer",
     "T5Bias",
     "TransformerConfig",
     "generate",

@@ -10,14 +10,17 @@ from torch import Tensor, nn
 
 from tinyattn.checks import whole_numbers
 from tinyattn.dense import attention_weights, check_mask
-from tinyattn.patterns import Pattern
+from tinyattn.engine import sparse_attention
+from tinyattn.groups import schedule
+from tinyattn.patterns import Pattern, PerHead
 from tinyattn.transformer.positions import Positions
 
 
 class KVCache:
     """Keys and values that a layer has already computed, in order of position.
 
-    Holds 2 * n * d_head numbers for each head and sequence. Its length is the number of keys.
+    Holds 2 * n * d_head numbers for each head and sequence. Its length is the number of keys it
+    has seen. A layer whose pattern looks back w positions keeps the last w + 1 of them.
 
     Example:
         >>> layer, cache = MultiHeadAttention(8, 2), KVCache()
@@ -29,9 +32,21 @@ class KVCache:
     def __init__(self) -> None:
         self.k: Tensor | None = None
         self.v: Tensor | None = None
+        self.n_dropped = 0
 
     def __len__(self) -> int:
+        return self.n_dropped + self.n_stored
+
+    @property
+    def n_stored(self) -> int:
+        """How many keys are still held; the others were dropped."""
         return 0 if self.k is None else self.k.shape[-2]
+
+    def keep_last(self, n: int) -> None:
+        """Drop all but the last n keys, which nobody will read again."""
+        if self.k is not None and self.v is not None and self.n_stored > n:
+            self.n_dropped += self.n_stored - n
+            self.k, self.v = self.k[..., -n:, :].clone(), self.v[..., -n:, :].clone()
 
     def append(
         self, k: Float[Tensor, "b h n d_head"], v: Float[Tensor, "b h n d_head"]
@@ -67,7 +82,9 @@ class MultiHeadAttention(nn.Module):
     Args:
         d_model: width of a token vector.
         n_heads: number of heads; divides d_model unless d_head is given.
-        pattern: which keys a query may read in self-attention; all of them if not given.
+        pattern: which keys a query may read in self-attention, one rule or one for each head;
+            all of them if not given. Where that leaves less than half of the work, only the
+            pairs it keeps are computed.
         positions: scheme that turns q and k, or adds to scores and values.
         bias: whether the four linear maps have one.
         scale: what q kᵀ is multiplied by; 1 / √d_head if not given.
@@ -92,7 +109,7 @@ class MultiHeadAttention(nn.Module):
         d_model: int,
         n_heads: int,
         *,
-        pattern: Pattern | None = None,
+        pattern: PerHead | None = None,
         positions: Positions | None = None,
         bias: bool = True,
         scale: float | None = None,
@@ -114,11 +131,17 @@ class MultiHeadAttention(nn.Module):
         whole_numbers(d_head=d_head)
         if d_head < 1:
             raise ValueError(f"d_head must be 1 or more, got {d_head}")
-        if pattern is not None and not isinstance(pattern, Pattern):
-            raise TypeError(
-                "pattern must be a rule such as Causal(), "
-                f"got {type(pattern).__name__}; a matrix goes to forward as its mask"
+        if isinstance(pattern, tuple) and len(pattern) != n_heads:
+            raise ValueError(
+                f"give one pattern for each of the {n_heads} heads, got {len(pattern)}"
             )
+        rules = pattern if isinstance(pattern, tuple) else (pattern,)
+        for rule in () if pattern is None else rules:
+            if not isinstance(rule, Pattern):
+                raise TypeError(
+                    f"pattern must be a rule such as Causal(), got {type(rule).__name__}; a tuple "
+                    "has one for each head, and a matrix goes to forward as its mask"
+                )
         if positions is not None and not isinstance(positions, Positions):
             raise TypeError(f"positions must be a scheme such as RoPE(d_head), got {positions!r}")
         if scale is not None and not math.isfinite(scale):
@@ -165,13 +188,27 @@ class MultiHeadAttention(nn.Module):
             )
         if context is not None:
             self._check_context(x, context)
-        q = self._split(self.query(x))
+        q = self.split_heads(self.query(x))
         if context is None:
             q, k, v, i, j = self._self_attend(x, q, cache)
         else:
             k, v = self._read_context(context, cache)
             i, j = self._places(q.shape[-2], q), self._places(k.shape[-2], q)
-        readable = self._readable(q, k, mask, key_padding)
+        if key_padding is not None:
+            key_padding = self._check_padding(key_padding, q, j)
+        whole = mask is None and not return_weights and not self.positions.in_scores
+        if (
+            whole
+            and self.pattern is not None
+            and len(j)
+            and int(j[0]) == 0
+            and self._pays(len(i), len(j))
+        ):
+            heads = sparse_attention(
+                q, k, v, self.pattern, key_padding=key_padding, scale=self.scale
+            )
+            return self.join_heads(heads)
+        readable = self._readable(q, i, j, mask, key_padding)
         bias = self.positions.score_bias(q, i, j, self.scale)
         # dense.attention in two steps, since the weights themselves are needed
         weights = attention_weights(q, k, readable, scale=self.scale, bias=bias)
@@ -179,10 +216,19 @@ class MultiHeadAttention(nn.Module):
         extra = self.positions.value_bias(weights, i, j)
         if extra is not None:
             heads = heads + extra
-        out = self.out(heads.transpose(1, 2).flatten(2))  # (b, n_q, d_model)
+        out = self.join_heads(heads)
         return (out, weights) if return_weights else out
 
-    def _split(self, x: Tensor) -> Tensor:
+    def _pays(self, n_q: int, n_k: int) -> bool:
+        """Whether the patterns leave less than half of the pairs to compute."""
+        rules = self._rules()
+        pairs = sum(schedule(rule, n_q, n_k).n_pairs for rule in rules)
+        return 2 * pairs < len(rules) * n_q * n_k
+
+    def _rules(self) -> tuple[Pattern, ...]:
+        return self.pattern if isinstance(self.pattern, tuple) else (self.pattern,)
+
+    def split_heads(self, x: Tensor) -> Tensor:
         """(b, n, n_heads * d_head) -> (b, h, n, d_head).
 
         The channels are split first and the axes swapped after: reshaping straight to
@@ -190,17 +236,27 @@ class MultiHeadAttention(nn.Module):
         """
         return x.unflatten(-1, (self.n_heads, self.d_head)).transpose(1, 2)
 
+    def join_heads(self, heads: Tensor) -> Tensor:
+        """(b, h, n, d_head) -> (b, n, d_model): the heads side by side, mixed by W^O."""
+        return self.out(heads.transpose(1, 2).flatten(2))
+
     def _self_attend(
         self, x: Tensor, q: Tensor, cache: KVCache | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         n_cached = 0 if cache is None else len(cache)
         i = self._places(x.shape[1], x) + n_cached  # new tokens stand after the cached ones
         q = self.positions.rotate(q, i)
-        k = self.positions.rotate(self._split(self.key(x)), i)
-        v = self._split(self.value(x))
-        if cache is not None:
-            k, v = cache.append(k, v)
-        return q, k, v, i, self._places(k.shape[-2], x)
+        k = self.positions.rotate(self.split_heads(self.key(x)), i)
+        v = self.split_heads(self.value(x))
+        if cache is None:
+            return q, k, v, i, i
+        j = self._places(cache.n_stored + x.shape[1], x) + cache.n_dropped
+        k, v = cache.append(k, v)
+        if self.pattern is not None:
+            lookbacks = [rule.lookback for rule in self._rules()]
+            if None not in lookbacks:
+                cache.keep_last(max(lookbacks) + 1)
+        return q, k, v, i, j
 
     def _check_context(self, x: Tensor, context: Tensor) -> None:
         if self.pattern is not None or type(self.positions) is not Positions:
@@ -229,45 +285,54 @@ class MultiHeadAttention(nn.Module):
                     f"got another one of {tuple(context.shape[:2])}; start it with a new cache"
                 )
             return cache.k, cache.v
-        k, v = self._split(self.key(context)), self._split(self.value(context))
+        k, v = self.split_heads(self.key(context)), self.split_heads(self.value(context))
         return (k, v) if cache is None else cache.append(k, v)
 
     def _places(self, n: int, like: Tensor) -> Tensor:
         return torch.arange(n, device=like.device)
 
+    def _check_padding(self, key_padding: Tensor, q: Tensor, j: Tensor) -> Tensor:
+        """The padding of the keys at hand, out of that of all keys so far."""
+        if key_padding.dtype != torch.bool:
+            raise TypeError(
+                f"key_padding must be bool with True for a real token, got {key_padding.dtype}"
+            )
+        b, n_k = q.shape[0], int(j[0]) + len(j) if len(j) else 0
+        if key_padding.shape != (b, n_k):
+            raise ValueError(
+                "key_padding must have one entry for each key, cached ones included: "
+                f"(b, n_k) = {(b, n_k)}, got {tuple(key_padding.shape)}"
+            )
+        if key_padding.device != q.device:
+            raise ValueError(
+                f"key_padding must be on the device of x, {q.device}, got {key_padding.device}"
+            )
+        return key_padding[:, n_k - len(j) :]
+
     def _readable(
-        self, q: Tensor, k: Tensor, mask: Tensor | None, key_padding: Tensor | None
+        self,
+        q: Tensor,
+        i: Tensor,
+        j: Tensor,
+        mask: Tensor | None,
+        key_padding: Tensor | None,
     ) -> Tensor | None:
         """What pattern, mask and padding allow together, or None where everything is."""
-        b, n_q, n_k = q.shape[0], q.shape[-2], k.shape[-2]
-        scores = torch.Size((b, self.n_heads, n_q, n_k))
-        allowed = []
+        readable = None
         if self.pattern is not None:
-            allowed.append(self.pattern.mask(n_q, n_k).to(q.device))
+            for rule in self._rules():
+                rule.check(int(j[-1]) + 1 if len(j) else 0)
+            rules = [rule.allowed(i[:, None], j[None, :]) for rule in self._rules()]
+            readable = torch.stack(rules)  # (1 or h, n_q, n_k)
         if mask is not None:
             if mask.dim() not in (2, 4):
                 raise ValueError(
                     "mask must be (n_q, n_k) or (b, 1 or h, n_q, n_k), "
                     f"got {tuple(mask.shape)}; a mask for each sequence needs a head axis of 1"
                 )
-            check_mask(mask, scores, q.device)
-            allowed.append(mask)
+            check_mask(mask, torch.Size((len(q), self.n_heads, len(i), len(j))), q.device)
+            readable = mask if readable is None else readable & mask
         if key_padding is not None:
-            if key_padding.dtype != torch.bool:
-                raise TypeError(
-                    f"key_padding must be bool with True for a real token, got {key_padding.dtype}"
-                )
-            if key_padding.shape != (b, n_k):
-                raise ValueError(
-                    "key_padding must have one entry for each key, cached ones included: "
-                    f"(b, n_k) = {(b, n_k)}, got {tuple(key_padding.shape)}"
-                )
-            if key_padding.device != q.device:
-                raise ValueError(
-                    f"key_padding must be on the device of x, {q.device}, got {key_padding.device}"
-                )
-            allowed.append(key_padding[:, None, None, :])
-        readable = None
-        for part in allowed:
-            readable = part if readable is None else readable & part
+            real = key_padding[:, None, None, :]
+            readable = real if readable is None else readable & real
         return readable

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tinyattn.patterns import Pattern
+from tinyattn.patterns import PerHead
 from tinyattn.transformer.attention import KVCache, MultiHeadAttention
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.feedforward import FeedForward
@@ -47,7 +47,7 @@ class EncoderLayer(nn.Module):
 
     Args:
         config: sizes, and where the normalisation stands.
-        pattern: which tokens may read which; all of them if not given.
+        pattern: which tokens may read which, one rule or one for each head; all if not given.
         positions: scheme inside the attention.
     """
 
@@ -55,7 +55,7 @@ class EncoderLayer(nn.Module):
         self,
         config: TransformerConfig,
         *,
-        pattern: Pattern | None = None,
+        pattern: PerHead | None = None,
         positions: Positions | None = None,
     ) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class DecoderLayer(nn.Module):
         self,
         config: TransformerConfig,
         *,
-        pattern: Pattern | None = None,
+        pattern: PerHead | None = None,
         positions: Positions | None = None,
         cross_attention: bool = True,
     ) -> None:

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
 from tinyattn.checks import whole_numbers
-from tinyattn.patterns import Causal, Pattern
+from tinyattn.patterns import Causal, Pattern, PerHead
 from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, LayerCache
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.embedding import Embedding
@@ -22,7 +22,8 @@ class Encoder(nn.Module):
 
     Args:
         config: sizes and choices.
-        pattern: which tokens may read which; all of them if not given.
+        pattern: which tokens may read which: one rule, a tuple with one for each head, or a list
+            with one of these for each layer; all of them if not given.
 
     Source:
         Vaswani et al. 2017 (arXiv:1706.03762); Lin et al. 2022, section 2.1. A pre-norm stack
@@ -34,13 +35,16 @@ class Encoder(nn.Module):
         torch.Size([1, 5, 8])
     """
 
-    def __init__(self, config: TransformerConfig, *, pattern: Pattern | None = None) -> None:
+    def __init__(
+        self, config: TransformerConfig, *, pattern: PerHead | list[PerHead | None] | None = None
+    ) -> None:
         super().__init__()
         self.config = config
         at_embedding, in_layers = _positions(config, bidirectional=True)
         self.embedding = Embedding(config.vocab_size, config, at_embedding)
         self.layers = nn.ModuleList(
-            EncoderLayer(config, pattern=pattern, positions=positions) for positions in in_layers
+            EncoderLayer(config, pattern=rule, positions=positions)
+            for rule, positions in zip(_in_layers(pattern, config), in_layers, strict=True)
         )
         self.norm = _last_norm(config)
 
@@ -78,7 +82,7 @@ class Decoder(nn.Module):
     Args:
         config: sizes and choices.
         cross_attention: whether the layers read an encoder's output; False is decoder-only.
-        pattern: which tokens may read which; those up to their own position if not given.
+        pattern: which tokens may read which, as for `Encoder`; each rule is joined with Causal().
 
     Source:
         Vaswani et al. 2017 (arXiv:1706.03762); Lin et al. 2022, section 2.2. Decoder-only drops
@@ -96,18 +100,20 @@ class Decoder(nn.Module):
         config: TransformerConfig,
         cross_attention: bool = False,
         *,
-        pattern: Pattern | None = None,
+        pattern: PerHead | list[PerHead | None] | None = None,
     ) -> None:
         super().__init__()
         self.config = config
-        pattern = Causal() if pattern is None else pattern
         at_embedding, in_layers = _positions(config, bidirectional=False)
         self.embedding = Embedding(config.vocab_size, config, at_embedding)
         self.layers = nn.ModuleList(
             DecoderLayer(
-                config, pattern=pattern, positions=positions, cross_attention=cross_attention
+                config,
+                pattern=_causal(rule),
+                positions=positions,
+                cross_attention=cross_attention,
             )
-            for positions in in_layers
+            for rule, positions in zip(_in_layers(pattern, config), in_layers, strict=True)
         )
         self.norm = _last_norm(config)
         self.to_logits = nn.Linear(config.d_model, config.vocab_size, bias=False)
@@ -229,6 +235,27 @@ def _positions(
         return one, [one] * config.n_layers
     layers = range(config.n_layers)
     return Positions(), [scheme.from_config(config, bidirectional=bidirectional) for _ in layers]
+
+
+def _in_layers(
+    pattern: PerHead | list[PerHead | None] | None, config: TransformerConfig
+) -> list[PerHead | None]:
+    if not isinstance(pattern, list):
+        return [pattern] * config.n_layers
+    if len(pattern) != config.n_layers:
+        raise ValueError(
+            f"a list of patterns has one for each of the {config.n_layers} layers, "
+            f"got {len(pattern)}"
+        )
+    return list(pattern)
+
+
+def _causal(pattern: PerHead | None) -> PerHead:
+    if pattern is None:
+        return Causal()
+    if isinstance(pattern, tuple):
+        return tuple(_causal(rule) if isinstance(rule, Pattern) else rule for rule in pattern)
+    return pattern & Causal() if isinstance(pattern, Pattern) else pattern
 
 
 def _last_norm(config: TransformerConfig) -> nn.Module:

@@ -25,6 +25,7 @@ class Positions(nn.Module):
     """
 
     shared = True  # one instance serves every layer; False gives each layer its own
+    in_scores = False  # whether score_bias or value_bias is used, which needs every weight
 
     @classmethod
     def from_config(cls, config: TransformerConfig, *, bidirectional: bool = True) -> Positions:

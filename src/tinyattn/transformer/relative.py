@@ -30,6 +30,7 @@ class Shaw(Positions):
     """
 
     shared = False
+    in_scores = True
 
     def __init__(self, d_head: int, max_distance: int) -> None:
         super().__init__()
@@ -91,6 +92,8 @@ class T5Bias(Positions):
         Raffel et al. 2020, section 2.1 (arXiv:1910.10683), with the bucket borders of their code.
         T5 itself leaves out the factor 1 / √d_head: build the attention with scale=1.0 for that.
     """
+
+    in_scores = True
 
     def __init__(
         self,
