@@ -1,0 +1,21 @@
+"""What patterns and layers cost, and how far they carry a signal."""
+
+from tinyattn.analysis.graphs import (
+    adjacency,
+    max_path_length,
+    mixing_time,
+    n_components,
+    path_lengths,
+    receptive_field,
+    spectral_gap,
+)
+
+__all__ = [
+    "adjacency",
+    "max_path_length",
+    "mixing_time",
+    "n_components",
+    "path_lengths",
+    "receptive_field",
+    "spectral_gap",
+]
