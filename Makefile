@@ -9,7 +9,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export OMP_NUM_THREADS := 1
 
-.PHONY: help book test lint code chapters site lab results nightly
+.PHONY: help book test lint code chapters site lab results bench nightly
 .NOTPARALLEL:
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make test      check everything: style, code, chapters, the built pages"
 	@echo "make lab       open the chapters in JupyterLab"
 	@echo "make results   run the longer experiments that chapters quote, write results/"
+	@echo "make bench     time tinyattn beside dense attention and other libraries, write results/bench.json"
 	@echo "make nightly   make test, then what takes longer"
 	@echo "The parts of make test are make lint, make code, make chapters and make site."
 	@echo "Other versions, in a new .venv: make test PYTHON=python3.12 TORCH=2.5.1"
@@ -49,6 +50,11 @@ lab: .venv/lab
 results: .venv/book
 	$(BIN)/python -m tinyattn.experiments
 
+# The only command that uses two threads. About 20 minutes; `.venv/bin/python -m benchmarks --help`.
+bench: export OMP_NUM_THREADS := 2
+bench: .venv/bench
+	$(BIN)/python -m benchmarks
+
 # The chapters once more on the slowest instructions that PyTorch has: other last digits.
 nightly: test results
 	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py book/*.ipynb
@@ -74,4 +80,8 @@ nightly: test results
 
 .venv/lab: .venv/book requirements-lab.txt
 	$(PIP) install -r .venv/requirements.txt -r requirements-lab.txt
+	@touch $@
+
+.venv/bench: .venv/book requirements-bench.txt
+	$(PIP) install -r .venv/requirements.txt -r requirements-bench.txt
 	@touch $@

@@ -1,0 +1,128 @@
+"""What is measured: dense fused attention, and every pattern of tinyattn on the same tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tinyattn import sparse_attention
+from tinyattn.patterns import (
+    BlockLocal,
+    Dilated,
+    Pattern,
+    Random,
+    Window,
+    bigbird,
+    etc,
+    longformer,
+    sparse_fixed,
+    sparse_strided,
+    star_transformer,
+)
+
+BATCH, N_HEADS, D_HEAD = 1, 8, 64
+THREADS = 2
+DENSE = "dense/torch"  # what everything is compared with
+DENSE_UP_TO = 16_384
+UP_TO = 65_536
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A call that can be timed, and what gradients are taken of; the result is shaped like q."""
+
+    inputs: tuple[Tensor, ...]
+    call: Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One implementation of one piece of work.
+
+    Args:
+        name: "work/who does it"; cases with the same work answer the same question.
+        make: gets q, k, v (b, h, n, d_head) and does all that is not to be timed.
+        runs_at: whether the case can be run, and is worth it, at n tokens.
+    """
+
+    name: str
+    make: Callable[[Tensor, Tensor, Tensor], Ready]
+    runs_at: Callable[[int], bool] = lambda n: n <= UP_TO
+
+    @property
+    def work(self) -> str:
+        return self.name.split("/")[0]
+
+
+def _etc(n: int) -> Pattern:
+    """64 summaries of 64 sentences, as equal in length as they can be."""
+    n_global = 64
+    length, rest = divmod(n - n_global, n_global)
+    return etc(n_global, w=84, sentences=(length + 1,) * rest + (length,) * (n_global - rest))
+
+
+PATTERNS: dict[str, Callable[[int], Pattern]] = {
+    "window": lambda n: Window(256),
+    "longformer": lambda n: longformer(w=256, g=16),
+    "bigbird": lambda n: bigbird(n, block_size=64, r=3, seed=0),
+    "etc": _etc,
+    "blocks": lambda n: BlockLocal(512),
+    "random-blocks": lambda n: Random(n, r=min(5, n // 64), seed=0, block_size=64),
+    "dilated": lambda n: Dilated(64, dilation=16),
+    "star": lambda n: star_transformer(),
+    "random-8": lambda n: Random(n, r=8, seed=0),
+    "random-32": lambda n: Random(n, r=32, seed=0),
+    "strided": lambda n: sparse_strided(128),
+    "fixed": lambda n: sparse_fixed(128, c=8),
+}
+WORDS = {  # for readers of the results
+    "dense": "every key",
+    "window": "256 keys on each side",
+    "longformer": "256 keys on each side, 16 global tokens",
+    "bigbird": "blocks of 64: both neighbours, 3 random ones, the first and the last global",
+    "etc": "84 keys on each side, 64 global tokens, each the summary of a sentence",
+    "blocks": "blocks of 512",
+    "random-blocks": "5 random blocks of 64",
+    "dilated": "64 keys on each side, 16 apart",
+    "star": "one key on each side, one relay",
+    "random-8": "8 random keys",
+    "random-32": "32 random keys",
+    "strided": "the last 128 keys and every 128th before, causal",
+    "fixed": "the own block of 128 and the last 8 keys of every earlier one, causal",
+}
+NOT_LINEAR = ("strided", "fixed")  # n² / 128 and n² / 16 pairs, halved by the causal rule
+LINEAR = tuple(work for work in PATTERNS if work not in NOT_LINEAR)
+
+
+def ours(work: str) -> str:
+    """The name of tinyattn's case."""
+    return f"{work}/tinyattn"
+
+
+def tensors(n: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Random q, k, v of which gradients can be taken."""
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = torch.randn(3, BATCH, N_HEADS, n, D_HEAD, generator=generator).unbind()
+    return q.requires_grad_(), k.requires_grad_(), v.requires_grad_()
+
+
+def _dense(q: Tensor, k: Tensor, v: Tensor) -> Ready:
+    return Ready((q, k, v), F.scaled_dot_product_attention)
+
+
+def _sparse(work: str) -> Callable[[Tensor, Tensor, Tensor], Ready]:
+    def make(q: Tensor, k: Tensor, v: Tensor) -> Ready:
+        pattern = PATTERNS[work](q.shape[2])
+        return Ready((q, k, v), lambda q, k, v: sparse_attention(q, k, v, pattern))
+
+    return make
+
+
+CASES = [
+    Case(DENSE, _dense, runs_at=lambda n: n <= DENSE_UP_TO),
+    *(Case(ours(work), _sparse(work)) for work in PATTERNS),
+]
