@@ -13,6 +13,7 @@ from tinyattn.dense import attention_weights, check_mask
 from tinyattn.engine import sparse_attention
 from tinyattn.groups import schedule
 from tinyattn.patterns import Pattern, PerHead
+from tinyattn.patterns.base import QUERIES_PER_GROUP
 from tinyattn.transformer.positions import Positions
 
 
@@ -220,7 +221,12 @@ class MultiHeadAttention(nn.Module):
         return (out, weights) if return_weights else out
 
     def _pays(self, n_q: int, n_k: int) -> bool:
-        """Whether the patterns leave less than half of the pairs to compute."""
+        """Whether the patterns leave less than half of the pairs to compute.
+
+        A few queries, as in decoding, do not: lowering anew for every length would cost more.
+        """
+        if n_q < QUERIES_PER_GROUP:
+            return False
         rules = self._rules()
         pairs = sum(schedule(rule, n_q, n_k).n_pairs for rule in rules)
         return 2 * pairs < len(rules) * n_q * n_k
