@@ -202,6 +202,7 @@ def test_reach_never_misses_a_key_of_a_public_pattern(rule):
         (Window(2) & Causal(), range(10, 20), [range(8, 20)]),
         (Window(2) | Global(1), range(10, 20), [range(1), range(8, 22)]),
         (Strided(7) & Causal(), range(3, 24, 7), [range(3, 18, 7)]),
+        (Strided(7) & Window(8), range(38, 39), [range(31, 46, 7)]),
     ],
 )  # fmt: skip
 def test_reach_covers_no_more_than_it_has_to(rule, queries, expected):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch.autograd.functional import jacobian
 from torch.nn import functional as F
 
-from tinyattn.patterns import Causal, Full
+from tinyattn.patterns import Causal, Full, Window
 from tinyattn.transformer import (
     Decoder,
     Encoder,
@@ -264,10 +264,15 @@ def test_the_memory_does_not_depend_on_the_target():
     assert torch.equal(*seen)
 
 
-def test_a_pattern_replaces_the_default_one():
-    two_way = scrambled(Decoder(small(), pattern=Full()))
-    one_way = scrambled(Encoder(small(), pattern=Causal()))
-    for it, mask in ((two_way, Full().mask(4)), (one_way, Causal().mask(4))):
+def test_a_pattern_decides_who_reads_whom_and_a_decoder_never_reads_ahead():
+    decoder = scrambled(Decoder(small(), pattern=Full()))
+    encoder = scrambled(Encoder(small(), pattern=Causal()))
+    narrow = scrambled(Decoder(small(n_layers=1), pattern=Window(1)))
+    for it, mask in (
+        (decoder, Causal().mask(4)),
+        (encoder, Causal().mask(4)),
+        (narrow, (Window(1) & Causal()).mask(4)),
+    ):
         blocks = jacobian(it, randn(1, 4, 8))[0, :, :, 0].abs().sum((1, 3))
         assert torch.equal(blocks > 0, mask)
 
