@@ -65,7 +65,7 @@ DENSE = [
         "test_dense.py::test_rows_sum_to_one_or_to_zero_where_nothing_may_be_read",
     ),
     Fault(
-        "the mask means the opposite",
+        "the mask of a group means the opposite",
         "dense.py",
         "masked_fill(~mask, -math.inf)",
         "masked_fill(mask, -math.inf)",
@@ -1300,7 +1300,7 @@ GROUPS = [
         "groups.py",
         "for rule in (part,) if done is None else (part, done):",
         "for rule in (part,):",
-        SCHEDULE + "test_the_size_of_a_group_does_not_change_the_meaning",
+        SCHEDULE + "test_a_mask_is_shared_only_where_an_earlier_grouping_looks_the_same",
     ),
     Fault(
         "a rule that promises nothing is taken at its word",
@@ -1411,7 +1411,7 @@ ENGINE = [
         ENGINE_TESTS + "test_every_pattern_equals_dense_attention",
     ),
     Fault(
-        "padding means the opposite",
+        "padding means the opposite to the engine",
         "engine.py",
         "masked_fill(~key_padding, -math.inf)",
         "masked_fill(key_padding, -math.inf)",

@@ -183,6 +183,12 @@ def test_queries_of_a_stride_are_computed_with_the_keys_of_that_stride():
     assert lowered.n_pairs < 3 * Dilated(16, 8).edges(4096)
 
 
+def test_a_mask_is_shared_only_where_an_earlier_grouping_looks_the_same():
+    # The four residue classes look alike to the stride; global tokens stand in three of them.
+    rule = Global(3) | Strided(4)
+    assert_holds_each_pair_once(schedule(rule, 16), rule.mask(16))
+
+
 def test_strided_attention_is_a_window_and_a_stride_without_what_the_window_has():
     lowered = schedule(sparse_strided(32), 1024)
     assert lowered.split_rows
