@@ -65,7 +65,7 @@ DENSE = [
         "test_dense.py::test_rows_sum_to_one_or_to_zero_where_nothing_may_be_read",
     ),
     Fault(
-        "the mask of a group means the opposite",
+        "the mask means the opposite",
         "dense.py",
         "masked_fill(~mask, -math.inf)",
         "masked_fill(mask, -math.inf)",
@@ -1331,7 +1331,7 @@ GROUPS = [
         SCHEDULE + "test_every_allowed_pair_of_a_public_pattern_is_in_one_group",
     ),
     Fault(
-        "the mask means the opposite",
+        "the mask of a group means the opposite",
         "groups.py",
         "masked_fill(~ok, -math.inf)",
         "masked_fill(ok, -math.inf)",
