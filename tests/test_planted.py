@@ -1,4 +1,4 @@
-"""No planted fault survives. tests/planted.py lists them."""
+"""No planted fault survives. tests/faults lists them."""
 
 import pytest
 
