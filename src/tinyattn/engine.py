@@ -104,10 +104,12 @@ class _Attend(torch.autograd.Function):
         lse = q.new_full((*q.shape[:2], 1), -math.inf) if groups.split_rows else None
         with torch.autocast(q.device.type, enabled=False):  # the dtype was chosen by `attend`
             for group, heads in _pieces(groups, len(q)):
-                scores = _scores(group, q[heads], k[heads], _rows(padding, heads), scale)
+                queries, keys = group.queries.take(q[heads]) * scale, group.keys.take(k[heads])
+                scores = _scores(group, queries, keys, _rows(padding, heads))
                 values = group.keys.take(v[heads])
                 if lse is None:
-                    group.queries.add(out[heads], _softmax(scores, group, padding) @ values)
+                    weights = _softmax(scores, group, padding)
+                    group.queries.put(out[heads], torch.bmm(weights, values))
                 else:
                     _merge(group.queries, out[heads], lse[heads], scores, values)
         ctx.save_for_backward(q, k, v, padding, out, lse)
@@ -123,20 +125,21 @@ class _Attend(torch.autograd.Function):
             )
         q, k, v, padding, out, lse = ctx.saved_tensors
         d_q, d_k, d_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        correction = (d_out * out).sum(dim=-1, keepdim=True)  # Σ_j weight_ij d_weight_ij
         with torch.autocast(q.device.type, enabled=False):
             for group, heads in _pieces(ctx.groups, len(q)):
-                scores = _scores(group, q[heads], k[heads], _rows(padding, heads), ctx.scale)
+                queries, keys = group.queries.take(q[heads]) * ctx.scale, group.keys.take(k[heads])
+                scores = _scores(group, queries, keys, _rows(padding, heads))
                 if lse is None:
                     weights = _softmax(scores, group, padding)
                 else:
                     weights = scores.sub_(_finite(group.queries.take(lse[heads]))).exp_()
-                d_rows = group.queries.take(d_out[heads])
-                group.keys.add(d_v[heads], weights.transpose(1, 2) @ d_rows)
-                d_scores = d_rows @ group.keys.take(v[heads]).transpose(1, 2)
-                d_scores.sub_(group.queries.take(correction[heads])).mul_(weights).mul_(ctx.scale)
-                group.queries.add(d_q[heads], d_scores @ group.keys.take(k[heads]))
-                group.keys.add(d_k[heads], d_scores.transpose(1, 2) @ group.queries.take(q[heads]))
+                d_rows, rows = group.queries.take(d_out[heads]), group.queries.take(out[heads])
+                correction = (d_rows * rows).sum(dim=-1, keepdim=True)  # Σ_j weight_ij d_weight_ij
+                group.keys.add_product(d_v[heads], weights.transpose(1, 2), d_rows)
+                d_scores = torch.bmm(d_rows, group.keys.take(v[heads]).transpose(1, 2))
+                d_scores.sub_(correction).mul_(weights)
+                group.queries.add_product(d_q[heads], d_scores, keys, alpha=ctx.scale)
+                group.keys.add_product(d_k[heads], d_scores.transpose(1, 2), queries)
         return d_q, d_k, d_v, None, None, None
 
 
@@ -152,11 +155,11 @@ def _rows(padding: Tensor | None, heads: slice) -> Tensor | None:
     return None if padding is None else padding[heads]
 
 
-def _scores(group: Group, q: Tensor, k: Tensor, padding: Tensor | None, scale: float) -> Tensor:
-    """Masked scores of a group, (heads, n_queries, n_keys)."""
-    queries, keys = group.queries.take(q), group.keys.take(k).transpose(1, 2)
-    mask = q.new_zeros(1) if group.mask is None else group.mask.to(q)
-    scores = torch.baddbmm(mask, queries, keys, alpha=scale, beta=group.mask is not None)
+def _scores(group: Group, queries: Tensor, keys: Tensor, padding: Tensor | None) -> Tensor:
+    """Masked scores of a group, (heads, n_queries, n_keys), from queries that are scaled."""
+    scores = torch.bmm(queries, keys.transpose(1, 2))
+    for columns, mask in group.masks:
+        scores[:, :, columns] += mask
     return scores if padding is None else scores.add_(group.keys.take(padding).transpose(1, 2))
 
 
@@ -178,7 +181,7 @@ def _merge(queries: Places, out: Tensor, lse: Tensor, scores: Tensor, values: Te
     new = torch.logaddexp(old, scores.logsumexp(dim=-1, keepdim=True))
     weights = (scores - _finite(new)).exp_()
     kept = (old - _finite(new)).exp_()
-    queries.add(out, weights @ values + (kept - 1) * queries.take(out))
+    queries.put(out, kept * queries.take(out) + torch.bmm(weights, values))
     queries.put(lse, new)
 
 

@@ -16,6 +16,7 @@ from tinyattn.checks import whole_numbers
 from tinyattn.patterns.base import QUERIES_PER_GROUP, Pattern, check_pattern
 
 MAX_RUNS = 16  # keys in more runs than this are gathered by index instead of sliced
+WIDE_GAP = 64  # columns without anything forbidden that are worth two masks instead of one
 ASKED_AT_ONCE = 2**20  # pairs; a rule's numbers for them take megabytes, whatever n is
 
 
@@ -40,16 +41,17 @@ class Places:
         (run,) = self.runs
         x[:, run] = rows
 
-    def add(self, x: Tensor, rows: Tensor) -> None:
-        """Add rows to x at these places."""
+    def add_product(self, x: Tensor, left: Tensor, right: Tensor, *, alpha: float = 1.0) -> None:
+        """Add alpha * left @ right, one row for each of these places, to x there."""
         if self.index is not None:
-            x.index_add_(1, self.index, rows)
+            x.index_add_(1, self.index, torch.bmm(left, right), alpha=alpha)
             return
         start = 0
         for run in self.runs:
             piece = x[:, run]
-            piece += rows[:, start : start + piece.shape[1]]
-            start += piece.shape[1]
+            stop = start + piece.shape[1]
+            piece.baddbmm_(left[:, start:stop], right, alpha=alpha)
+            start = stop
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,14 @@ class Group:
     Args:
         queries: rows of q.
         keys: rows of k and v.
-        mask: what is added to the scores, 0 or -inf, (n_queries, n_keys); None allows all.
+        masks: some columns, and what is added to their scores, 0 or -inf, (n_queries, n_columns);
+            all pairs in other columns are allowed.
         has_empty_rows: whether some query may read none of these keys.
     """
 
     queries: Places
     keys: Places
-    mask: Float[Tensor, "n_queries n_keys"] | None
+    masks: tuple[tuple[slice, Float[Tensor, "n_queries _"]], ...]
     has_empty_rows: bool
 
     @property
@@ -170,7 +173,7 @@ def _lower(
             keys = Places([], index[used])
         if keys.n:
             rows = range(queries.start - shift, queries.stop - shift, queries.step)
-            groups.append(Group(Places([rows]), keys, lowered.mask, lowered.has_empty_rows))
+            groups.append(Group(Places([rows]), keys, lowered.masks, lowered.has_empty_rows))
     return groups
 
 
@@ -184,9 +187,21 @@ class _Lowered:
             kept = [piece for piece, used in zip(pieces, self.used, strict=True) if used]
             ok = torch.cat(kept, dim=1) if kept else ok[:, :0]
         self.has_empty_rows = not bool(ok.any(dim=1).all())
-        self.mask = None
-        if not bool(ok.all()):
-            self.mask = torch.zeros(ok.shape).masked_fill(~ok, -math.inf)
+        self.masks = tuple(
+            (columns, torch.zeros(part.shape).masked_fill(~part, -math.inf))
+            for columns in _stretches((~ok).any(dim=0))
+            for part in [ok[:, columns]]
+        )
+
+
+def _stretches(marked: Tensor) -> list[slice]:
+    """Slices that hold every marked place and few others: a mask's ragged edges."""
+    places = marked.nonzero()[:, 0]
+    if not len(places):
+        return []
+    jumps = (places.diff() > WIDE_GAP).nonzero()[:, 0].tolist()
+    first, last = [0, *(jump + 1 for jump in jumps)], [*jumps, len(places) - 1]
+    return [slice(int(places[a]), int(places[b]) + 1) for a, b in zip(first, last, strict=True)]
 
 
 def _evaluate(part: Pattern, done: Pattern | None, queries: range, keys: Tensor) -> Tensor:

@@ -72,15 +72,15 @@ FAULTS = [
     Fault(
         "the mask forbids with a large number",
         "groups.py",
-        "masked_fill(~ok, -math.inf)",
-        "masked_fill(~ok, -1e4)",
+        "masked_fill(~part, -math.inf)",
+        "masked_fill(~part, -1e4)",
         SCHEDULE + "test_every_allowed_pair_of_a_public_pattern_is_in_one_group",
     ),
     Fault(
         "the mask of a group means the opposite",
         "groups.py",
-        "masked_fill(~ok, -math.inf)",
-        "masked_fill(ok, -math.inf)",
+        "masked_fill(~part, -math.inf)",
+        "masked_fill(part, -math.inf)",
         SCHEDULE + "test_every_allowed_pair_of_a_public_pattern_is_in_one_group",
     ),
     Fault(
