@@ -67,7 +67,7 @@ FAULTS = [
         "groups.py",
         "[slice(run.start, run.stop, run.step) for run in runs]",
         "[slice(run.start, run.stop) for run in runs]",
-        SCHEDULE + "test_places_take_and_add_the_rows_they_name",
+        SCHEDULE + "test_places_take_and_add_to_the_rows_they_name",
     ),
     Fault(
         "the mask forbids with a large number",
