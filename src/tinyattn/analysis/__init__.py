@@ -1,5 +1,6 @@
 """What patterns and layers cost, and how far they carry a signal."""
 
+from tinyattn.analysis.crossover import Ratios, ratios_to_dense
 from tinyattn.analysis.graphs import (
     adjacency,
     max_path_length,
@@ -11,11 +12,13 @@ from tinyattn.analysis.graphs import (
 )
 
 __all__ = [
+    "Ratios",
     "adjacency",
     "max_path_length",
     "mixing_time",
     "n_components",
     "path_lengths",
+    "ratios_to_dense",
     "receptive_field",
     "spectral_gap",
 ]
