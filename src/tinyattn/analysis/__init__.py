@@ -1,5 +1,22 @@
 """What patterns and layers cost, and how far they carry a signal."""
 
+from tinyattn.analysis.complexity import (
+    Cost,
+    attention_cost,
+    attention_flops,
+    computed_pairs,
+    convolution_cost,
+    core_cost,
+    decoder_layer_cost,
+    encoder_layer_cost,
+    ffn_cost,
+    ffn_flops,
+    fully_connected_cost,
+    kept_pairs,
+    linear_cost,
+    norm_cost,
+    recurrence_cost,
+)
 from tinyattn.analysis.graphs import (
     adjacency,
     max_path_length,
@@ -11,11 +28,26 @@ from tinyattn.analysis.graphs import (
 )
 
 __all__ = [
+    "Cost",
     "adjacency",
+    "attention_cost",
+    "attention_flops",
+    "computed_pairs",
+    "convolution_cost",
+    "core_cost",
+    "decoder_layer_cost",
+    "encoder_layer_cost",
+    "ffn_cost",
+    "ffn_flops",
+    "fully_connected_cost",
+    "kept_pairs",
+    "linear_cost",
     "max_path_length",
     "mixing_time",
     "n_components",
+    "norm_cost",
     "path_lengths",
     "receptive_field",
+    "recurrence_cost",
     "spectral_gap",
 ]
