@@ -26,9 +26,24 @@ from tinyattn.analysis.graphs import (
     receptive_field,
     spectral_gap,
 )
+from tinyattn.analysis.ledger import Claim, Ledger
+from tinyattn.analysis.measure import (
+    CountBytes,
+    Fit,
+    fit_exponent,
+    kept_bytes,
+    medians,
+    parameters,
+    peak_memory,
+    take_turns,
+)
 
 __all__ = [
+    "Claim",
     "Cost",
+    "CountBytes",
+    "Fit",
+    "Ledger",
     "adjacency",
     "attention_cost",
     "attention_flops",
@@ -39,15 +54,21 @@ __all__ = [
     "encoder_layer_cost",
     "ffn_cost",
     "ffn_flops",
+    "fit_exponent",
     "fully_connected_cost",
+    "kept_bytes",
     "kept_pairs",
     "linear_cost",
     "max_path_length",
+    "medians",
     "mixing_time",
     "n_components",
     "norm_cost",
+    "parameters",
     "path_lengths",
+    "peak_memory",
     "receptive_field",
     "recurrence_cost",
     "spectral_gap",
+    "take_turns",
 ]
