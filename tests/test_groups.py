@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tinyattn import groups
-from tinyattn.groups import Places, schedule
+from tinyattn.groups import schedule
 from tinyattn.patterns import (
     BlockLocal,
     Causal,
@@ -27,6 +27,7 @@ from tinyattn.patterns import (
     bigbird,
     sparse_strided,
 )
+from tinyattn.places import Places
 
 from .close import assert_same
 from .patterns import by_hand
@@ -79,7 +80,8 @@ def test_every_allowed_pair_of_a_public_pattern_is_in_one_group(rule, n, n_k):
 def test_the_size_of_a_group_does_not_change_the_meaning(rule, block_size):
     lowered = schedule(rule.pattern, 40, 43, block_size=block_size)
     assert_holds_each_pair_once(lowered, rule.mask(40, 43))
-    assert all(group.queries.n <= block_size for group in lowered.groups)
+    most = block_size if rule.pattern.order is None else groups.COPIES_PAY * block_size
+    assert all(group.queries.n <= most for group in lowered.groups)
 
 
 @settings(max_examples=120)
@@ -335,6 +337,8 @@ def test_lowering_leaves_global_random_state_alone():
     [
         Places([range(2, 6)]), Places([range(1, 9, 3)]), Places([range(2), range(5, 9)]),
         Places([], torch.tensor([7, 0, 3])),
+        Places([range(2), range(3, 5), range(6, 8)]),  # the rows of a tile
+        Places([range(0, 3, 2), range(3, 6, 2), range(6, 9, 2), range(9, 10)]),
     ],
 )  # fmt: skip
 def test_places_take_and_add_to_the_rows_they_name(places):
@@ -359,6 +363,17 @@ def test_one_run_is_a_view_and_nothing_is_copied():
     assert Places([range(2, 6)]).take(x).untyped_storage().data_ptr() == x.data_ptr()
     Places([range(2, 8, 3)]).put(x, torch.ones(1, 2, 2))
     assert x[0, :, 0].tolist() == [0, 0, 1, 0, 0, 1, 0, 0, 0, 0]
+
+
+def test_equal_runs_at_equal_distances_are_one_view():
+    tile = [range(at, at + 4) for at in range(3, 60, 10)]
+    assert len(Places(tile).strips) == 1
+    assert len(Places([range(2), *tile, range(90, 95)]).strips) == 3
+    assert len(Places([*tile[:3], range(34, 38), *tile[4:]]).strips) == 4
+    assert len(Places(tile[:2]).strips) == 2  # not worth it
+    x = torch.zeros(1, 80, 2)
+    Places(tile).put(x, torch.ones(1, 24, 2))
+    assert x[0, :, 0].nonzero()[:, 0].tolist() == [at for run in tile for at in run]
 
 
 # ---------------------------------------------------------------------------------- refusals

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from tinyattn.groups import Group, Groups, Places, schedule
+from tinyattn.groups import Group, Groups, schedule
 from tinyattn.patterns import Pattern
+from tinyattn.places import Places
 
 CACHED_SCORES = 2**19  # scores computed at a time, so that they stay in the processor's cache
 

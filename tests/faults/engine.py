@@ -154,7 +154,7 @@ FAULTS = [
     ),
     Fault(
         "a key in several runs is given the gradient of the first run's",
-        "groups.py",
+        "places.py",
         "            start = stop\n",
         "            start = 0\n",
         ENGINE_TESTS + "test_every_pattern_equals_dense_attention",
