@@ -271,7 +271,7 @@ def test_tiles_compute_their_pairs_and_no_others():
     assert all(len(group.keys.strips) == 1 for group in lowered.groups)  # one view each
     causal = schedule(image_2d(64, 64, 16, 8), 64 * 64)
     assert causal.n_pairs == image_2d(64, 64, 16, 8).edges(64 * 64) + 16 * 256 * 255 // 2
-    assert len({id(group.mask) for group in causal.groups}) <= 9
+    assert len({id(group.masks) for group in causal.groups}) <= 9
 
 
 @pytest.mark.parametrize("causal", [True, False])
