@@ -6,7 +6,7 @@ import math
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int64, Integer
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
