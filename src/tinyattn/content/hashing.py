@@ -106,11 +106,11 @@ def _hash(x: Tensor, rotations: list[Tensor]) -> Tensor:
         n_axes = rotation.shape[1]
         if n_axes:  # with one bucket there is nothing to ask
             part = part.unflatten(0, rotation.shape[:2])
-            buckets = buckets * (2 * n_axes) + _first_largest(torch.cat([part, -part], dim=1))
+            buckets = buckets * (2 * n_axes) + first_largest(torch.cat([part, -part], dim=1))
     return buckets
 
 
-def _first_largest(x: Tensor) -> Tensor:
+def first_largest(x: Tensor) -> Tensor:
     """argmax over axis 1, the first of equals; on short axes torch's own is ten times slower."""
     is_largest = x.sub_(x.amax(dim=1, keepdim=True)).sign_().add_(1)  # 1 at the largest, else 0
     n = x.shape[1]
