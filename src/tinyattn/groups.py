@@ -44,6 +44,11 @@ class Group:
         """Pairs that are computed, allowed or not."""
         return self.queries.n * self.keys.n
 
+    @property
+    def n_allowed(self) -> int:
+        """Pairs of them that are allowed."""
+        return self.n_pairs - sum(int((mask < 0).sum()) for _, mask in self.masks)
+
 
 @dataclass(frozen=True)
 class Groups:

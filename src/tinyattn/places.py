@@ -41,7 +41,8 @@ class Places:
             return
         for strip, place, rows in self._pieces(x, left):
             if strip.n_runs == 1:
-                place.baddbmm_(rows, right, alpha=alpha)
+                # out=, since torch.utils.flop_counter does not see baddbmm_
+                torch.baddbmm(place, rows, right, alpha=alpha, out=place)
             else:
                 product = torch.bmm(rows, right)
                 place.add_(product.unflatten(1, place.shape[1:3]), alpha=alpha)

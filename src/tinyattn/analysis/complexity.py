@@ -179,10 +179,7 @@ def kept_pairs(pattern: Pattern, n: int, n_k: int | None = None) -> int:
     check_pattern(pattern)
     if n_k in (None, n):
         return pattern.edges(n)
-    kept = 0
-    for group in schedule(pattern, n, n_k).groups:
-        kept += group.n_pairs if group.mask is None else int((group.mask == 0).sum())
-    return kept
+    return sum(group.n_allowed for group in schedule(pattern, n, n_k).groups)
 
 
 def computed_pairs(pattern: Pattern, n: int, n_k: int | None = None) -> int:
