@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.cases import DENSE, LINEAR, PATTERNS, ours
-from benchmarks.fit import fit_exponent
 from benchmarks.results import Results
 from benchmarks.timing import MODES
+from tinyattn.analysis.measure import fit_exponent
 
 AT = 16_384  # where ratios are compared
 GROWTH = (4096, 65_536)  # where exponents are fitted

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 
 import torch
 
-from tinyattn.experiments import characters, dates, digits, long_characters
+from tinyattn.experiments import characters, dates, digits, long_characters, retrieval
 from tinyattn.experiments.records import load, record, save, save_weights, timed
 
 SEEDS = (0, 1, 2)
@@ -82,11 +83,28 @@ def run_long_characters() -> str:
     return _verdict(long_characters.NAME, "bits per character", bits, bits < bar)
 
 
+def run_retrieval() -> str:
+    """Every pattern on one name and on several; with one, each has to do what its paths allow."""
+    hard, runs = retrieval.RetrievalConfig(), []
+    for config in (retrieval.ONE_NAME, hard):
+        for pattern in retrieval.patterns(config):
+            for seed in retrieval.SEEDS:
+                runs.append(retrieval.run(config, pattern, seed))
+                print(pattern, runs[-1]["n_names"], runs[-1]["seed"], runs[-1]["scores"])
+    described = retrieval.described(hard)
+    save("retrieval", hard, runs, bar=retrieval.BAR, one=asdict(retrieval.ONE_NAME), **described)
+    worst = max(
+        run["scores"]["ceiling"] - run["scores"]["accuracy"] for run in runs if run["n_names"] == 1
+    )
+    return _verdict("retrieval", "furthest below the paths", worst, worst <= retrieval.BAR)
+
+
 EXPERIMENTS = {
     "dates": run_dates,
     "digits": run_digits,
     "characters": run_characters,
     "long_characters": run_long_characters,
+    "retrieval": run_retrieval,
 }
 
 
