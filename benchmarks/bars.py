@@ -17,7 +17,7 @@ from tinyattn.analysis.measure import fit_exponent
 AT = 16_384  # where ratios are compared
 GROWTH = (4096, 65_536)  # where exponents are fitted
 MILLION = 2**20
-FEW_KEYS = ("star", "random-8", "random-32")  # fewer than 64 in a row
+FEW_KEYS = ("global", "star", "random-8", "random-32")  # fewer than 64 in a row
 
 Value = Callable[[Results], float | None]
 

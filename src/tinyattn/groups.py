@@ -13,43 +13,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import QUERIES_PER_GROUP, Pattern, check_pattern
+from tinyattn.patterns.base import QUERIES_PER_GROUP, Order, Pattern, check_pattern, merged
+from tinyattn.places import Places, strips
 
-MAX_RUNS = 16  # keys in more runs than this are gathered by index instead of sliced
+MAX_RUNS = 16  # keys in more views than this are gathered by index instead of sliced
+WIDE_GAP = 64  # columns without anything forbidden that are worth two masks instead of one
+COPIES_PAY = 4  # blocks of queries that share keys which must be copied before they are used
 ASKED_AT_ONCE = 2**20  # pairs; a rule's numbers for them take megabytes, whatever n is
-
-
-class Places:
-    """Positions along the sequence: a few runs, which are views of a tensor, or an index."""
-
-    def __init__(self, runs: list[range], index: Tensor | None = None) -> None:
-        self.runs = [slice(run.start, run.stop, run.step) for run in runs]
-        self.index = index
-        self.n = sum(len(run) for run in runs) if index is None else len(index)
-
-    def take(self, x: Tensor) -> Tensor:
-        """The rows of x (b, n, d) at these places."""
-        if self.index is not None:
-            return x.index_select(1, self.index)
-        if len(self.runs) == 1:
-            return x[:, self.runs[0]]
-        return torch.cat([x[:, run] for run in self.runs], dim=1)
-
-    def put(self, x: Tensor, rows: Tensor) -> None:
-        """Write rows into x at these places; they must be one run."""
-        (run,) = self.runs
-        x[:, run] = rows
-
-    def add(self, x: Tensor, rows: Tensor) -> None:
-        """Add rows to x at these places."""
-        if self.index is not None:
-            x.index_add_(1, self.index, rows)
-            return
-        start = 0
-        for run in self.runs:
-            piece = x[:, run]
-            piece += rows[:, start : start + piece.shape[1]]
-            start += piece.shape[1]
 
 
 @dataclass(frozen=True)
@@ -59,13 +29,14 @@ class Group:
     Args:
         queries: rows of q.
         keys: rows of k and v.
-        mask: what is added to the scores, 0 or -inf, (n_queries, n_keys); None allows all.
+        masks: some columns, and what is added to their scores, 0 or -inf, (n_queries, n_columns);
+            all pairs in other columns are allowed.
         has_empty_rows: whether some query may read none of these keys.
     """
 
     queries: Places
     keys: Places
-    mask: Float[Tensor, "n_queries n_keys"] | None
+    masks: tuple[tuple[slice, Float[Tensor, "n_queries _"]], ...]
     has_empty_rows: bool
 
     @property
@@ -103,14 +74,15 @@ def schedule(
     """Lower a rule to groups: block_size queries at a time, with the keys within their reach.
 
     Parts of a union whose queries share keys at different steps (a window: neighbours; a stride:
-    every stride-th token) are lowered one after the other, and a pair that an earlier part has is
-    left out of the later ones. Costs O(pairs computed), never n². Cached by its arguments.
+    every stride-th token; a tile: a part of some rows) are lowered one after the other, and a pair
+    that an earlier part has is left out of the later ones. Costs O(pairs computed), never n².
+    Cached by its arguments.
 
     Args:
         pattern: the rule.
         n: queries; the last one stands at the last key.
         n_k: keys; n if not given.
-        block_size: queries in a group.
+        block_size: queries in a group; four times as many in a tile, whose keys must be copied.
 
     Raises:
         ValueError: if n is negative, n_k below n, block_size below 1, or the rule has no meaning
@@ -131,30 +103,32 @@ def schedule(
             f"got n={n}, n_k={n_k}, block_size={block_size}"
         )
     pattern.check(n_k)
-    by_step: dict[int, list[Pattern]] = {}
+    alike: dict[tuple[int, Order | None], list[Pattern]] = {}
     for part in pattern.parts():
-        by_step.setdefault(part.step, []).append(part)
+        alike.setdefault((part.step, part.order), []).append(part)
     groups: list[Group] = []
     done: Pattern | None = None
-    for step in sorted(by_step):
-        part = reduce(lambda a, b: a | b, by_step[step])
-        groups += _lower(part, done, n, n_k, step, block_size)
+    for step, order in sorted(alike, key=lambda key: (key[0], key[1] is not None)):
+        part = reduce(lambda a, b: a | b, alike[step, order])
+        cut = _cut_along(part, n, n_k, step, block_size)
+        if order is not None:
+            cut = _cut_in_order(order, n, n_k, COPIES_PAY * block_size)
+        groups += _lower(part, done, n_k - n, n_k, cut)
         done = part if done is None else done | part
-    return Groups(tuple(groups), n, n_k, split_rows=len(by_step) > 1)
+    return Groups(tuple(groups), n, n_k, split_rows=len(alike) > 1)
 
 
 def _lower(
-    part: Pattern, done: Pattern | None, n: int, n_k: int, step: int, block_size: int
+    part: Pattern, done: Pattern | None, first: int, n_k: int, cut: list[list[range]]
 ) -> list[Group]:
-    """Groups of the pairs that `part` allows and `done` does not."""
-    shift = n_k - n  # the first query's position
+    """Groups of the pairs that `part` allows and `done` does not; row 0 is position `first`."""
     known: dict[Hashable, _Lowered] = {}
     groups = []
-    for queries in _cut(part, n, n_k, step, block_size):
-        reach = part.reach(queries, n_k)
+    for queries in cut:
+        reach = _reach(part, queries, n_k)
         if not reach:
             continue
-        if len(reach) <= MAX_RUNS:
+        if len(reach) <= MAX_RUNS or len(strips(reach)) <= MAX_RUNS:
             look = _look(part, done, queries, reach)
             lowered = known.get(look)
             if lowered is None:
@@ -169,9 +143,16 @@ def _lower(
             lowered = _Lowered(ok[:, used], [])
             keys = Places([], index[used])
         if keys.n:
-            rows = range(queries.start - shift, queries.stop - shift, queries.step)
-            groups.append(Group(Places([rows]), keys, lowered.mask, lowered.has_empty_rows))
+            rows = [range(run.start - first, run.stop - first, run.step) for run in queries]
+            groups.append(Group(Places(rows), keys, lowered.masks, lowered.has_empty_rows))
     return groups
+
+
+def _reach(part: Pattern, queries: list[range], n_k: int) -> list[range]:
+    if len(queries) == 1:
+        return part.reach(queries[0], n_k)
+    reached = {keys: None for run in queries for keys in part.reach(run, n_k)}
+    return merged(list(reached))
 
 
 class _Lowered:
@@ -184,32 +165,48 @@ class _Lowered:
             kept = [piece for piece, used in zip(pieces, self.used, strict=True) if used]
             ok = torch.cat(kept, dim=1) if kept else ok[:, :0]
         self.has_empty_rows = not bool(ok.any(dim=1).all())
-        self.mask = None
-        if not bool(ok.all()):
-            self.mask = torch.zeros(ok.shape).masked_fill(~ok, -math.inf)
+        self.masks = tuple(
+            (columns, torch.zeros(part.shape).masked_fill(~part, -math.inf))
+            for columns in _stretches((~ok).any(dim=0))
+            for part in [ok[:, columns]]
+        )
 
 
-def _evaluate(part: Pattern, done: Pattern | None, queries: range, keys: Tensor) -> Tensor:
+def _stretches(marked: Tensor) -> list[slice]:
+    """Slices that hold every marked place and few others: a mask's ragged edges."""
+    places = marked.nonzero()[:, 0]
+    if not len(places):
+        return []
+    jumps = (places.diff() > WIDE_GAP).nonzero()[:, 0].tolist()
+    first, last = [0, *(jump + 1 for jump in jumps)], [*jumps, len(places) - 1]
+    return [slice(int(places[a]), int(places[b]) + 1) for a, b in zip(first, last, strict=True)]
+
+
+def _evaluate(part: Pattern, done: Pattern | None, queries: list[range], keys: Tensor) -> Tensor:
     """Which pairs `part` allows and `done` does not, asked some columns at a time."""
-    i = _index([queries])[:, None]
+    i = _index(queries)[:, None]
     answers = []
-    for j in keys.split(max(1, ASKED_AT_ONCE // len(queries))):
+    for j in keys.split(max(1, ASKED_AT_ONCE // len(i))):
         ok = part.allowed(i, j)
         if done is not None:
             ok = ok & ~done.allowed(i, j)
-        answers.append(ok.expand(len(queries), len(j)))
+        answers.append(ok.expand(len(i), len(j)))
     return torch.cat(answers, dim=1)
 
 
-def _look(part: Pattern, done: Pattern | None, queries: range, reach: list[range]) -> Hashable:
+def _look(
+    part: Pattern, done: Pattern | None, queries: list[range], reach: list[range]
+) -> Hashable:
     """What the mask depends on: equal looks promise equal masks. None if nothing is promised."""
-    looks: list[Hashable] = [len(queries), queries.step]
-    for keys in reach:
-        for rule in (part,) if done is None else (part, done):
-            footprint = rule.footprint(queries, keys)
-            if footprint is None:
-                return None
-            looks.append((footprint, len(keys), keys.step))
+    looks: list[Hashable] = []
+    for run in queries:
+        looks.append((len(run), run.step))
+        for keys in reach:
+            for rule in (part,) if done is None else (part, done):
+                footprint = rule.footprint(run, keys)
+                if footprint is None:
+                    return None
+                looks.append((footprint, len(keys), keys.step))
     return tuple(looks)
 
 
@@ -217,15 +214,32 @@ def _index(ranges: list[range]) -> Tensor:
     return torch.cat([torch.arange(r.start, r.stop, r.step) for r in ranges])
 
 
-def _cut(part: Pattern, n: int, n_k: int, step: int, block_size: int) -> list[range]:
+def _cut_along(part: Pattern, n: int, n_k: int, step: int, block_size: int) -> list[list[range]]:
     """Query positions in ranges of at most block_size, none of them across a border."""
     first = n_k - n
     if step > 1:
         classes = [range(start, n_k, step) for start in range(first, min(first + step, n_k))]
-        return [c[at : at + block_size] for c in classes for at in range(0, len(c), block_size)]
+        return [[c[at : at + block_size]] for c in classes for at in range(0, len(c), block_size)]
     borders = sorted({b for b in part.borders(n_k) if first < b < n_k} | {first, n_k})
     return [
-        range(at, min(at + block_size, stop))
+        [range(at, min(at + block_size, stop))]
         for start, stop in pairwise(borders)
         for at in range(start, stop, block_size)
     ]
+
+
+def _cut_in_order(order: Order, n: int, n_k: int, most: int) -> list[list[range]]:
+    """Query positions as an order groups them, in pieces of at most `most`."""
+    pieces: list[list[range]] = []
+    for group in order.groups(n_k):
+        room = 0
+        for run in group:
+            run = range(max(run.start, n_k - n), run.stop)
+            for at in range(run.start, run.stop, most):
+                some = range(at, min(at + most, run.stop))
+                if len(some) > room:
+                    pieces.append([])
+                    room = most
+                pieces[-1].append(some)
+                room -= len(some)
+    return pieces

@@ -30,8 +30,8 @@ FAULTS = [
     Fault(
         "masks are shared by groups of different lengths",
         "groups.py",
-        "looks: list[Hashable] = [len(queries), queries.step]",
-        "looks: list[Hashable] = [queries.step]",
+        "looks.append((len(run), run.step))",
+        "looks.append(run.step)",
         SCHEDULE + "test_a_rule_of_ones_own_is_lowered_like_any_other",
     ),
     Fault(
@@ -51,7 +51,7 @@ FAULTS = [
     Fault(
         "a rule that promises nothing is taken at its word",
         "groups.py",
-        "            if footprint is None:\n                return None\n",
+        "                if footprint is None:\n                    return None\n",
         "",
         SCHEDULE + "test_the_size_of_a_group_does_not_change_the_meaning",
     ),
@@ -64,23 +64,23 @@ FAULTS = [
     ),
     Fault(
         "runs are sliced from the start of the sequence",
-        "groups.py",
+        "places.py",
         "[slice(run.start, run.stop, run.step) for run in runs]",
         "[slice(run.start, run.stop) for run in runs]",
-        SCHEDULE + "test_places_take_and_add_the_rows_they_name",
+        SCHEDULE + "test_places_take_and_add_to_the_rows_they_name",
     ),
     Fault(
         "the mask forbids with a large number",
         "groups.py",
-        "masked_fill(~ok, -math.inf)",
-        "masked_fill(~ok, -1e4)",
+        "masked_fill(~part, -math.inf)",
+        "masked_fill(~part, -1e4)",
         SCHEDULE + "test_every_allowed_pair_of_a_public_pattern_is_in_one_group",
     ),
     Fault(
         "the mask of a group means the opposite",
         "groups.py",
-        "masked_fill(~ok, -math.inf)",
-        "masked_fill(ok, -math.inf)",
+        "masked_fill(~part, -math.inf)",
+        "masked_fill(part, -math.inf)",
         SCHEDULE + "test_every_allowed_pair_of_a_public_pattern_is_in_one_group",
     ),
     Fault(
@@ -93,7 +93,7 @@ FAULTS = [
     Fault(
         "all groupings claim their rows for themselves",
         "groups.py",
-        "split_rows=len(by_step) > 1",
+        "split_rows=len(alike) > 1",
         "split_rows=False",
         ENGINE_TESTS + "test_every_pattern_equals_dense_attention",
     ),
@@ -114,7 +114,7 @@ FAULTS = [
     Fault(
         "a rule is asked about all columns at once",
         "groups.py",
-        "max(1, ASKED_AT_ONCE // len(queries))",
+        "max(1, ASKED_AT_ONCE // len(i))",
         "len(keys)",
         SCHEDULE + "test_a_rule_is_never_asked_about_more_than_some_pairs_at_once",
     ),

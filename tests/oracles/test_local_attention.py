@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tinyattn.engine import sparse_attention
-from tinyattn.patterns import BlockLocal, Causal, Window
+from tinyattn.patterns import BlockLocal, Causal, Window, image_1d
 
 from ..close import assert_same
 
@@ -82,3 +82,12 @@ def test_causal_blocks_are_their_causal_buckets(before):
         exact_windowsize=False, use_rotary_pos_emb=False,
     )  # fmt: skip
     assert_equals(theirs, BlockLocal(16, before) & Causal())
+
+
+@pytest.mark.parametrize("size", [4, 16, 48])
+def test_blocks_along_a_picture_with_a_block_of_memory_are_their_causal_buckets(size):
+    theirs = library.LocalAttention(
+        window_size=size, causal=True, look_backward=1, look_forward=0,
+        exact_windowsize=False, use_rotary_pos_emb=False,
+    )  # fmt: skip
+    assert_equals(theirs, image_1d(size, memory=size))

@@ -168,6 +168,90 @@ def sparse_fixed(stride: int, c: int) -> Rule:
     )
 
 
+# ----------------------------------------------------------------------------------- pictures
+
+
+def axial_rows(width: int) -> Rule:
+    return Rule(patterns.axial_rows(width), lambda i, j: i // width == j // width)
+
+
+def axial_columns(width: int) -> Rule:
+    return Rule(patterns.axial_columns(width), lambda i, j: i % width == j % width)
+
+
+def image_1d(size: int, memory: int) -> Rule:
+    def reads(i: int, j: int) -> bool:
+        block = [at for at in range(i + size) if at // size == i // size]
+        return min(block) - memory <= j <= i
+
+    return Rule(patterns.image_1d(size, memory), reads)
+
+
+def image_2d(
+    height: int, width: int, block: tuple[int, int], flange: tuple[int, int], causal: bool = True
+) -> Rule:
+    def reads(i: int, j: int) -> bool:
+        (row, col), (key_row, key_col) = divmod(i, width), divmod(j, width)
+        rows = [r for r in range(height) if r // block[0] == row // block[0]]
+        cols = [c for c in range(width) if c // block[1] == col // block[1]]
+        top, bottom = min(rows) - flange[0], max(rows) + flange[0]
+        left, right = min(cols) - flange[1], max(cols) + flange[1]
+        if not causal:
+            return top <= key_row <= bottom and left <= key_col <= right
+        if key_row < min(rows):  # the band above
+            return top <= key_row and left <= key_col <= right
+        if key_row > max(rows) or key_col > max(cols):
+            return False
+        if key_col < min(cols):  # the strip to the left
+            return left <= key_col
+        return (key_row, key_col) <= (row, col)
+
+    return Rule(patterns.image_2d(height, width, block, flange, causal=causal), reads)
+
+
+# --------------------------------------------------------------------------------------- trees
+
+
+def bp_transformer(n: int, k: int, causal: bool = False) -> Rule:
+    """Walk outwards from each token with nodes as (start, length) of what they cover."""
+    size = 1
+    while size < n:
+        size *= 2
+    nodes = [
+        (start, length)
+        for length in (2**level for level in range(size.bit_length()))
+        for start in range(0, size, length)
+    ]
+    number = {node: at for at, node in enumerate(nodes)}
+    read = [
+        {number[start, 1], *(number[at, 1] for at in range(start, start + length))}
+        for start, length in nodes
+    ]
+    for i in range(size):
+        sides = [_outwards(i, size, k, -1)] + ([] if causal else [_outwards(i, size, k, 1)])
+        read[i] |= {number[node] for side in sides for node in side}
+    pattern = patterns.bp_transformer(n, k, causal=causal)
+    return Rule(pattern, lambda i, j: j in read[i])
+
+
+def _outwards(i: int, n: int, k: int, direction: int) -> list[tuple[int, int]]:
+    """k tokens, k spans of two, … until the end; a half span first where a whole one overlaps."""
+    taken: list[tuple[int, int]] = []
+    edge = i + 1 if direction > 0 else i  # what lies between i and the edge is read
+    length = 1
+    while 0 < edge < n:
+        for turn in range(k):
+            if not 0 < edge < n:
+                break
+            step = length // 2 if turn == 0 and edge % length else length
+            start = edge if direction > 0 else edge - step
+            assert start % step == 0
+            taken.append((start, step))
+            edge += direction * step
+        length *= 2
+    return taken
+
+
 def factors(stride: int, c: int) -> dict[str, Rule]:
     """The halves of both Sparse Transformers."""
     near, far = patterns.sparse_strided_factors(stride)
@@ -212,6 +296,13 @@ def public(n: int) -> dict[str, Rule]:
         "sparse_strided": sparse_strided(6),
         "sparse_fixed": sparse_fixed(6, 2),
         **factors(5, 2),
+        "axial_rows": axial_rows(9),
+        "axial_columns": axial_columns(9),
+        "image_1d": image_1d(6, 10),
+        "image_2d": image_2d(n // 11 + 1, 11, (4, 5), (2, 3)),
+        "image_2d, around": image_2d(n // 11 + 1, 11, (4, 5), (3, 1), causal=False),
+        "bp_transformer": bp_transformer(n // 2 + 1, 2),
+        "bp_transformer, causal": bp_transformer(n // 2 + 1, 3, causal=True),
     }
 
 
@@ -241,6 +332,15 @@ def atoms(n: int) -> st.SearchStrategy[Rule]:
         _built(lambda size, c: last_of_block(size, min(c, size)), size, size),
         _built(after, position),
         _built(summaries, st.lists(small, max_size=4).map(tuple)),
+        _built(image_1d, size, small),
+        _built(
+            lambda width, *sides: image_2d(n // width + 1, width, *sides),
+            size, st.tuples(size, size), st.tuples(small, small), st.booleans(),
+        ),
+        _built(
+            lambda k, causal: bp_transformer(max(n, 1), k, causal),
+            st.integers(1, 4), st.booleans(),
+        ),
     )  # fmt: skip
 
 

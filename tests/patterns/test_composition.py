@@ -21,7 +21,9 @@ from tinyattn.patterns import (
     Strided,
     Window,
     bigbird,
+    grid,
     sparse_fixed,
+    tree,
 )
 from tinyattn.patterns.base import merged
 
@@ -32,7 +34,7 @@ EVERY = pytest.mark.parametrize("rule", PUBLIC.values(), ids=PUBLIC)
 
 
 def test_every_public_pattern_is_among_those_that_are_tested():
-    no_rules = {"Pattern", "PerHead", "mask_mod", "radius_from_window"}
+    no_rules = {"Pattern", "PerHead", "mask_mod", "radius_from_window", "generation_order"}
     assert {name.split(",")[0] for name in PUBLIC} == set(patterns.__all__) - no_rules
 
 
@@ -113,7 +115,7 @@ def test_a_rule_prints_as_an_expression_compares_by_value_and_hashes(rule):
     assert repr(again) == repr(rule.pattern)
     assert (again | Full()) != rule.pattern
     if "Painted" not in repr(again):
-        names = {**vars(patterns), **vars(patterns.pieces)}
+        names = {**vars(patterns), **vars(patterns.pieces), **vars(grid), **vars(tree)}
         assert eval(repr(again), names) == rule.pattern
 
 

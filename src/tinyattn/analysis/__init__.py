@@ -17,6 +17,7 @@ from tinyattn.analysis.complexity import (
     norm_cost,
     recurrence_cost,
 )
+from tinyattn.analysis.crossover import Ratios, ratios_to_dense
 from tinyattn.analysis.graphs import (
     adjacency,
     max_path_length,
@@ -44,6 +45,7 @@ __all__ = [
     "CountBytes",
     "Fit",
     "Ledger",
+    "Ratios",
     "adjacency",
     "attention_cost",
     "attention_flops",
@@ -67,6 +69,7 @@ __all__ = [
     "parameters",
     "path_lengths",
     "peak_memory",
+    "ratios_to_dense",
     "receptive_field",
     "recurrence_cost",
     "spectral_gap",

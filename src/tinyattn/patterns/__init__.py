@@ -3,6 +3,13 @@
 from tinyattn.patterns.base import Pattern, PerHead
 from tinyattn.patterns.flex import mask_mod
 from tinyattn.patterns.global_tokens import Global
+from tinyattn.patterns.grid import (
+    axial_columns,
+    axial_rows,
+    generation_order,
+    image_1d,
+    image_2d,
+)
 from tinyattn.patterns.named import (
     bigbird,
     etc,
@@ -24,6 +31,7 @@ from tinyattn.patterns.positional import (
     radius_from_window,
 )
 from tinyattn.patterns.random import Random
+from tinyattn.patterns.tree import bp_transformer
 
 __all__ = [
     "BlockLocal",
@@ -37,8 +45,14 @@ __all__ = [
     "Random",
     "Strided",
     "Window",
+    "axial_columns",
+    "axial_rows",
     "bigbird",
+    "bp_transformer",
     "etc",
+    "generation_order",
+    "image_1d",
+    "image_2d",
     "longformer",
     "mask_mod",
     "radius_from_window",

@@ -14,6 +14,19 @@ from tinyattn.checks import whole_numbers
 QUERIES_PER_GROUP = 64  # as many as make a good matrix product and share most of their keys
 
 
+class Order:
+    """Which queries are computed together, where neighbours along the sequence read other keys.
+
+    The pixels of a tile are an example: they read the same keys and lie in several rows. An order
+    is a frozen dataclass; rules with equal orders are lowered together. It never changes what a
+    rule means.
+    """
+
+    def groups(self, n: int) -> list[list[range]]:
+        """Positions 0 … n - 1, each once: groups of runs, the runs of a group sorted."""
+        raise TypeError(f"{type(self).__name__} must define groups(n)")
+
+
 class Pattern:
     """A rule that says which keys a query may read.
 
@@ -77,6 +90,11 @@ class Pattern:
     def step(self) -> int:
         """Queries that read the same keys stand this far apart; they are computed together."""
         return 1
+
+    @property
+    def order(self) -> Order | None:
+        """The groups in which queries share their keys; None if those are neighbours."""
+        return None
 
     @property
     def lookback(self) -> int | None:
@@ -169,6 +187,10 @@ class Intersection(Pattern):
     @property
     def step(self) -> int:
         return self.left.step if self.left.step != 1 else self.right.step
+
+    @property
+    def order(self) -> Order | None:
+        return self.right.order if self.left.order is None else self.left.order
 
     @property
     def lookback(self) -> int | None:
