@@ -54,8 +54,9 @@ def peak_of_call(job: dict) -> dict:
     make = ALL[job["case"]].make
     runner(make(*tensors(WARM_UP_N)), job["mode"])()  # libraries and threads start here
     ready = make(*tensors(job["n"]))
-    if job["case"].endswith("/tinyattn"):
-        schedule(PATTERNS[job["case"].split("/")[0]](job["n"]), job["n"])
+    work, _, who = job["case"].partition("/")
+    if who == "tinyattn" and work in PATTERNS:
+        schedule(PATTERNS[work](job["n"]), job["n"])
     call = runner(ready, job["mode"])
     return {"bytes": peak_memory(call)}
 
