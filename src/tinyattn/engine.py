@@ -55,7 +55,7 @@ def sparse_attention(
         >>> torch.allclose(sparse_attention(q, k, v, longformer), dense, atol=1e-6)
         True
     """
-    _check(q, k, v, key_padding, scale)
+    check_inputs(q, k, v, key_padding, scale)
     if isinstance(pattern, (tuple, list)):
         return _per_head(q, k, v, tuple(pattern), key_padding, scale)
     groups = schedule(pattern, q.shape[2], k.shape[2])
@@ -72,7 +72,7 @@ def attend(
     scale: float | None = None,
 ) -> Float[Tensor, "b h n_q d_v"]:
     """Attention over the pairs of a schedule: `sparse_attention` with the lowering done."""
-    _check(q, k, v, key_padding, scale)
+    check_inputs(q, k, v, key_padding, scale)
     b, h, n_q, d_head = q.shape
     if (n_q, k.shape[2]) != (groups.n, groups.n_k):
         raise ValueError(
@@ -212,7 +212,7 @@ def _per_head(
     return torch.stack(out, dim=1)
 
 
-def _check(
+def check_inputs(
     q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, scale: float | None
 ) -> None:
     shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"

@@ -3,6 +3,7 @@
 from tinyattn.patterns.base import Pattern, PerHead
 from tinyattn.patterns.flex import mask_mod
 from tinyattn.patterns.global_tokens import Global
+from tinyattn.patterns.matched import MatchedBlocks
 from tinyattn.patterns.named import (
     bigbird,
     etc,
@@ -31,6 +32,7 @@ __all__ = [
     "Dilated",
     "Full",
     "Global",
+    "MatchedBlocks",
     "Painted",
     "Pattern",
     "PerHead",
