@@ -14,8 +14,8 @@ from tinyattn.content import (
     gumbel,
     hardened,
     matched_pattern,
-    sinkhorn,
     sinkhorn_attention,
+    soft_permutation,
     sortcut_attention,
 )
 from tinyattn.patterns import BlockLocal, Causal, MatchedBlocks
@@ -105,7 +105,7 @@ def gradients(out, at):
 def test_normalising_with_logarithms_equals_dividing_by_sums(n_iters, temperature, causal, real):
     scores = randn(6, 6)
     options = {"n_iters": n_iters, "temperature": temperature, "causal": causal}
-    s = sinkhorn(scores, real=None if real is None else torch.tensor(real), **options)
+    s = soft_permutation(scores, real=None if real is None else torch.tensor(real), **options)
     assert_same(s, normalised_by_hand(scores.tolist(), real=real, **options))
 
 
@@ -113,7 +113,7 @@ def test_rows_sum_to_one_exactly_and_columns_better_with_every_iteration():
     scores = randn(20, 6, 6)
     errors = []
     for n_iters in (1, 2, 5, 8, 20, 100):
-        s = sinkhorn(scores, n_iters=n_iters)
+        s = soft_permutation(scores, n_iters=n_iters)
         assert_same(s.sum(dim=-1), torch.ones(20, 6, dtype=torch.float64))
         errors.append(float((s.sum(dim=-2) - 1).abs().max()))
     assert errors == sorted(errors, reverse=True)
@@ -124,18 +124,20 @@ def test_rows_sum_to_one_exactly_and_columns_better_with_every_iteration():
 def test_adding_a_constant_to_a_row_or_a_column_changes_nothing():
     scores, constants = randn(5, 5), randn(2, 5, seed=1)
     shifted = scores + constants[0][:, None] + constants[1][None, :]
-    assert_same(sinkhorn(shifted, n_iters=400), sinkhorn(scores, n_iters=400))
+    assert_same(soft_permutation(shifted, n_iters=400), soft_permutation(scores, n_iters=400))
 
 
 def test_permuted_scores_give_the_permuted_matrix():
     scores, rows, columns = randn(6, 6), torch.randperm(6), torch.randperm(6)
-    assert_same(sinkhorn(scores)[rows][:, columns], sinkhorn(scores[rows][:, columns]))
+    assert_same(
+        soft_permutation(scores)[rows][:, columns], soft_permutation(scores[rows][:, columns])
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_at_low_temperature_it_is_the_assignment_of_most_score(seed):
     scores = randn(5, 5, seed=seed)
-    s = sinkhorn(scores, n_iters=1000, temperature=0.02)
+    s = soft_permutation(scores, n_iters=1000, temperature=0.02)
     rows, columns = linear_sum_assignment(scores.numpy(), maximize=True)
     best = torch.zeros(5, 5, dtype=torch.float64)
     best[rows, columns] = 1
@@ -149,7 +151,7 @@ def test_at_low_temperature_it_is_the_assignment_of_most_score(seed):
 @pytest.mark.parametrize("size", [1.0, 1000.0])
 def test_nothing_is_nan_at_a_tiny_temperature_in_single_precision(causal, size):
     scores = (size * randn(9, 9)).float().requires_grad_()
-    s = sinkhorn(scores, n_iters=20, temperature=1e-3, causal=causal)
+    s = soft_permutation(scores, n_iters=20, temperature=1e-3, causal=causal)
     (gradient,) = gradients(s, (scores,))
     assert s.isfinite().all()
     assert gradient.isfinite().all()
@@ -158,22 +160,24 @@ def test_nothing_is_nan_at_a_tiny_temperature_in_single_precision(causal, size):
 
 def test_causal_rows_are_mixed_of_earlier_blocks_and_know_no_later_row():
     scores = randn(6, 6)
-    s = sinkhorn(scores, causal=True)
+    s = soft_permutation(scores, causal=True)
     assert (s[0] == 0).all()
     assert (s.triu() == 0).all()
     assert_same(s[1:].sum(dim=-1), torch.ones(5, dtype=torch.float64))
-    jacobian = torch.autograd.functional.jacobian(lambda x: sinkhorn(x, causal=True), scores)
+    jacobian = torch.autograd.functional.jacobian(
+        lambda x: soft_permutation(x, causal=True), scores
+    )
     reacts = jacobian.abs().sum(dim=(1, 3)) > 0  # (row of s, row of scores)
     assert (reacts.triu(1) == 0).all()
     assert reacts[2:, 2:].tril().any(dim=1).all()
-    told = torch.autograd.functional.jacobian(sinkhorn, scores).abs().sum(dim=(1, 3)) > 0
+    told = torch.autograd.functional.jacobian(soft_permutation, scores).abs().sum(dim=(1, 3)) > 0
     assert told.all()  # the plain columns would have told
 
 
 def test_masked_blocks_leave_the_others_as_if_they_were_alone():
     scores, real = randn(6, 6), torch.tensor([True, True, True, True, False, False])
-    s = sinkhorn(scores, real=real)
-    assert_same(s[:4, :4], sinkhorn(scores[:4, :4]))
+    s = soft_permutation(scores, real=real)
+    assert_same(s[:4, :4], soft_permutation(scores[:4, :4]))
     assert (s[4:] == 0).all()
     assert (s[:, 4:] == 0).all()
 
@@ -193,7 +197,7 @@ def test_the_noise_is_gumbels_and_drawn_from_its_generator_alone():
 
 
 def test_hardening_rounds_forward_and_not_backward():
-    s = sinkhorn(randn(2, 5, 5), causal=True).requires_grad_()
+    s = soft_permutation(randn(2, 5, 5), causal=True).requires_grad_()
     hard = hardened(s)
     assert torch.equal(hard[:, 0], torch.zeros(2, 5, dtype=torch.float64))
     assert torch.equal(hard.argmax(dim=-1)[:, 1:], s.argmax(dim=-1)[:, 1:])
@@ -221,7 +225,7 @@ def test_it_equals_the_loops_in_outputs_and_gradients(n, n_blocks, causal, hard,
         tokens = torch.zeros(2, n_blocks * size, dtype=torch.bool)
         tokens[:, :n] = real
         blocks = tokens.view(2, 1, n_blocks, size).any(dim=3)
-    sort = sinkhorn(scores, n_iters=3, temperature=0.6, causal=causal, real=blocks)
+    sort = soft_permutation(scores, n_iters=3, temperature=0.6, causal=causal, real=blocks)
     sort = hardened(sort) if hard else sort
     rows = []
     for b, h in itertools.product(range(2), range(3)):
@@ -252,7 +256,7 @@ def test_blocks_are_computed_as_many_at_a_time_as_the_cache_holds(monkeypatch):
 def test_hard_attention_is_dense_attention_under_a_pattern(n, causal):
     q, k, v, scores = inputs(n, 4, b=1, h=2)
     out = sinkhorn_attention(q, k, v, scores, hard=True, causal=causal)
-    sort = sinkhorn(scores, causal=causal)
+    sort = soft_permutation(scores, causal=causal)
     rules = tuple(matched_pattern(sort[0, head], 3, causal=causal) for head in range(2))
     masks = torch.stack([rule.mask(n) for rule in rules])
     assert_same(out, attention(q, k, v, masks))
@@ -357,7 +361,7 @@ def test_second_derivatives_are_refused_and_not_silently_left_out():
 def test_sortcut_reads_the_first_sorted_blocks(n_kept):
     q, k, v, scores = inputs(12, 4)
     out = sortcut_attention(q, k, v, scores, n_kept=n_kept, n_iters=3, temperature=0.6)
-    sort = sinkhorn(scores, n_iters=3, temperature=0.6)
+    sort = soft_permutation(scores, n_iters=3, temperature=0.6)
     mixed = []
     for x in (k, v):
         places = [
@@ -376,7 +380,7 @@ def test_sortcut_reads_the_first_sorted_blocks(n_kept):
 def test_hard_sortcut_is_dense_attention_to_the_kept_blocks():
     q, k, v, scores = inputs(12, 4, b=1, h=1)
     out = sortcut_attention(q, k, v, scores, n_kept=2, hard=True)
-    kept = sinkhorn(scores)[0, 0].argmax(dim=-1)[:2].tolist()
+    kept = soft_permutation(scores)[0, 0].argmax(dim=-1)[:2].tolist()
     mask = torch.zeros(12, 12, dtype=torch.bool)
     for block in kept:
         mask[:, 3 * block : 3 * block + 3] = True
@@ -398,7 +402,7 @@ def test_what_does_not_fit_is_refused(refusals):
         with pytest.raises(ValueError, match=sentence):
             sinkhorn_attention(q, k, v, scores, **bad)
     with pytest.raises(TypeError, match=r"n_iters must be a whole number, got 2\.0"):
-        sinkhorn(scores, n_iters=2.0)
+        soft_permutation(scores, n_iters=2.0)
     with pytest.raises(ValueError, match=r"\(b, h, n_blocks, n_blocks\) with b, h = \(2, 3\)"):
         sinkhorn_attention(q, k, v, scores[:1])
     with pytest.raises(ValueError, match="got \\(2, 3, 4, 3\\)"):
@@ -412,11 +416,11 @@ def test_what_does_not_fit_is_refused(refusals):
     with pytest.raises(TypeError, match=r"sort_scores must be torch\.float64 as q is"):
         sinkhorn_attention(q, k, v, scores.float())
     with pytest.raises(ValueError, match="finite, got infinite or NaN ones"):
-        sinkhorn(torch.full((2, 2), -math.inf))
+        soft_permutation(torch.full((2, 2), -math.inf))
     with pytest.raises(ValueError, match=r"square, one row and column a block, got \(2, 3\)"):
-        sinkhorn(torch.zeros(2, 3))
+        soft_permutation(torch.zeros(2, 3))
     with pytest.raises(TypeError, match=r"sort scores must be floats, got torch\.int64"):
-        sinkhorn(torch.zeros(2, 2, dtype=torch.long))
+        soft_permutation(torch.zeros(2, 2, dtype=torch.long))
     for n_kept in (0, 5):
         with pytest.raises(ValueError, match=f"from 1 to n_blocks=4, got {n_kept}"):
             sortcut_attention(q, k, v, scores, n_kept=n_kept)

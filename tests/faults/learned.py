@@ -3,6 +3,7 @@
 from tests.faults.fault import Fault
 
 SINKHORN = "content/sinkhorn.py"
+PERMUTATIONS = "content/permutations.py"
 SINKHORN_TESTS = "content/test_sinkhorn.py::test_"
 LOOPS = SINKHORN_TESTS + "it_equals_the_loops_in_outputs_and_gradients"
 BY_SUMS = SINKHORN_TESTS + "normalising_with_logarithms_equals_dividing_by_sums"
@@ -10,18 +11,26 @@ PAIRS = "content/block_pairs.py"
 SORTING = "content/sorting.py"
 SORTING_TESTS = "content/test_sorting.py::test_"
 MATCHED = "patterns/matched.py"
+EDGES = "content/edges.py"
+EDGE_TESTS = "content/test_edges.py::test_"
+PREDICTOR = "content/predictor.py"
+PREDICTOR_TESTS = "content/test_predictor.py::test_"
+POLICY = "content/policy.py"
+POLICY_TESTS = "content/test_policy.py::test_"
+ROUTER = "content/sac.py"
+ROUTER_TESTS = "content/test_sac.py::test_"
 
 FAULTS = [
     Fault(
         "only rows are normalised",
-        SINKHORN,
+        PERMUTATIONS,
         "            log_s = log_s - log_s.logsumexp(dim=-2, keepdim=True)\n",
         "",
         SINKHORN_TESTS + "rows_sum_to_one_exactly_and_columns_better_with_every_iteration",
     ),
     Fault(
         "columns are normalised last",
-        SINKHORN,
+        PERMUTATIONS,
         """            log_s = log_s - log_s.logsumexp(dim=-2, keepdim=True)
             log_s = log_s - log_s.logsumexp(dim=-1, keepdim=True)
 """,
@@ -32,89 +41,86 @@ FAULTS = [
     ),
     Fault(
         "the temperature multiplies",
-        SINKHORN,
-        "scores.to(wide) / temperature",
-        "scores.to(wide) * temperature",
+        PERMUTATIONS,
+        "scores.to(wide_dtype(scores.dtype)) / temperature",
+        "scores.to(wide_dtype(scores.dtype)) * temperature",
         BY_SUMS,
     ),
     Fault(
         "a causal sort sums its columns over later rows",
-        SINKHORN,
+        PERMUTATIONS,
         "columns = log_s.logcumsumexp(-2) if causal else",
         "columns = log_s.logsumexp(-2, keepdim=True) if causal else",
         SINKHORN_TESTS + "causal_rows_are_mixed_of_earlier_blocks_and_know_no_later_row",
     ),
     Fault(
         "a causal sort takes the own block",
-        SINKHORN,
+        PERMUTATIONS,
         "torch.ones_like(never).triu()",
         "torch.ones_like(never).triu(1)",
         SINKHORN_TESTS + "causal_rows_are_mixed_of_earlier_blocks_and_know_no_later_row",
     ),
     Fault(
         "forbidden blocks come back with each division of rows",
-        SINKHORN,
+        PERMUTATIONS,
         "(log_s - log_s.logsumexp(-1, keepdim=True)).masked_fill(never, FORBIDDEN)",
         "log_s - log_s.logsumexp(-1, keepdim=True)",
         BY_SUMS,
     ),
     Fault(
         "forbidden blocks are at minus infinity",
-        SINKHORN,
+        PERMUTATIONS,
         "FORBIDDEN = -1e30",
         "FORBIDDEN = -math.inf",
         SINKHORN_TESTS + "nothing_is_nan_at_a_tiny_temperature_in_single_precision",
     ),
     Fault(
         "blocks of padding take part in the sort",
-        SINKHORN,
+        PERMUTATIONS,
         "        never = never | ~(real[..., None] & real[..., None, :])\n",
         "        pass\n",
         SINKHORN_TESTS + "masked_blocks_leave_the_others_as_if_they_were_alone",
     ),
     Fault(
         "the noise has the wrong sign",
-        SINKHORN,
+        PERMUTATIONS,
         "noise = -torch.log(",
         "noise = torch.log(",
         SINKHORN_TESTS + "the_noise_is_gumbels_and_drawn_from_its_generator_alone",
     ),
     Fault(
         "hard choices have no gradient",
-        SINKHORN,
+        PERMUTATIONS,
         "return chosen + (sort - sort.detach())",
         "return chosen",
         SINKHORN_TESTS + "hardening_rounds_forward_and_not_backward",
     ),
     Fault(
         "a row that may choose nothing chooses the first block",
-        SINKHORN,
+        PERMUTATIONS,
         "    chosen = chosen.where(sort.sum(dim=-1, keepdim=True) > 0, 0.0)\n",
         "",
         SINKHORN_TESTS + "hardening_rounds_forward_and_not_backward",
     ),
     Fault(
         "the pattern of a causal sort is not causal",
-        SINKHORN,
+        PERMUTATIONS,
         "return pattern & Causal() if causal else pattern",
         "return pattern",
         SINKHORN_TESTS + "hard_attention_is_dense_attention_under_a_pattern",
     ),
     Fault(
         "values are taken from the keys",
-        SINKHORN,
-        "keys, values = (torch.cat([_mixed(sort.to(wide), x) / divisor, x], dim=3) for x in (k, v))",
-        "keys, values = (\n"
-        "        torch.cat([_mixed(sort.to(wide), x[..., : v.shape[-1]]) / divisor, y], dim=3)\n"
-        "        for x, y in ((k, k), (torch.cat([k, k], dim=-1), v))\n"
-        "    )",
-        LOOPS,
+        PAIRS,
+        "_pair(k[head], sort[head], rows), _pair(v[head], sort[head], rows)",
+        "_pair(k[head], sort[head], rows), _pair(k[head], sort[head], rows)",
+        SINKHORN_TESTS + "one_block_is_dense_attention",
     ),
     Fault(
         "padding is mixed into sorted keys",
         SINKHORN,
-        "share = _mixed(sort.to(wide), real.to(wide).expand(*k.shape[:-1], 1))",
-        "share = _mixed(sort.to(wide), torch.ones_like(k[..., :1]))",
+        "share = _mixed(sort, real.to(wide).expand(*k.shape[:-1], 1))",
+        "share = _mixed(sort, torch.ones_like(k[..., :1]))",
         LOOPS,
     ),
     Fault(
@@ -256,5 +262,208 @@ FAULTS = [
         "for block in (own, self.order[own])",
         "for block in (own,)",
         "test_engine.py::test_every_pattern_equals_dense_attention",
+    ),
+    Fault(
+        "softmax runs over all edges of a head",
+        EDGES,
+        "    weights = terms / total[rows]\n",
+        "    weights = terms / total.sum()\n",
+        EDGE_TESTS + "it_equals_dense_attention_in_outputs_and_gradients",
+    ),
+    Fault(
+        "edges are read in the other direction",
+        EDGES,
+        "rows, columns = start[valid] + at, start[valid] + to",
+        "columns, rows = start[valid] + at, start[valid] + to",
+        EDGE_TESTS + "it_equals_dense_attention_in_outputs_and_gradients",
+    ),
+    Fault(
+        "entries that only fill up are edges",
+        EDGES,
+        "at, to = queries[valid], keys[valid]",
+        "valid = torch.ones_like(valid)\n    at, to = queries[valid], keys[valid]",
+        EDGE_TESTS + "it_equals_dense_attention_in_outputs_and_gradients",
+    ),
+    Fault(
+        "large scores overflow",
+        EDGES,
+        "terms = (scores - top[rows]).exp()",
+        "terms = scores.exp()",
+        EDGE_TESTS + "scores_of_any_size_stay_finite",
+    ),
+    Fault(
+        "a pair may count double",
+        EDGES,
+        "if len((rows * n + to).unique()) != len(rows):",
+        "if False:",
+        EDGE_TESTS + "what_does_not_fit_is_refused",
+    ),
+    Fault(
+        "an edge may leave its sequence",
+        EDGES,
+        "int(torch.minimum(at, to).min()) < 0 or ",
+        "",
+        EDGE_TESTS + "what_does_not_fit_is_refused",
+    ),
+    Fault(
+        "padding reads itself",
+        EDGES,
+        "real[:, None].expand(b, g, -1)], dim=-1)",
+        "torch.ones_like(real)[:, None].expand(b, g, -1)], dim=-1)",
+        EDGE_TESTS + "own_edges_are_those_of_real_tokens",
+    ),
+    Fault(
+        "an edge can be drawn twice",
+        PREDICTOR,
+        "            free[rows, source, target] = False\n",
+        "",
+        PREDICTOR_TESTS + "a_graph_keeps_its_budget_and_repeats_no_edge",
+    ),
+    Fault(
+        "a token draws itself",
+        PREDICTOR,
+        "free = ~torch.eye(n, dtype=torch.bool, device=device).expand(b, n, n)",
+        "free = torch.ones(b, n, n, dtype=torch.bool, device=device)",
+        PREDICTOR_TESTS + "a_graph_keeps_its_budget_and_repeats_no_edge",
+    ),
+    Fault(
+        "a causal graph looks ahead",
+        PREDICTOR,
+        "        free = free.tril()\n",
+        "        pass\n",
+        PREDICTOR_TESTS + "a_graph_keeps_its_budget_and_repeats_no_edge",
+    ),
+    Fault(
+        "padding is drawn",
+        PREDICTOR,
+        "free = free & real[:, :, None] & real[:, None, :]",
+        "free = free & real[:, :, None]",
+        PREDICTOR_TESTS + "padding_has_no_edges",
+    ),
+    Fault(
+        "an edge that is none counts as one",
+        PREDICTOR,
+        "            valid = free[rows, source].any(dim=1)\n",
+        "            valid = torch.ones_like(source, dtype=torch.bool)\n",
+        PREDICTOR_TESTS + "a_graph_keeps_its_budget_and_repeats_no_edge",
+    ),
+    Fault(
+        "who reads costs no probability",
+        PREDICTOR,
+        "log_source + log_target",
+        "log_target",
+        PREDICTOR_TESTS + "the_probabilities_of_all_draws_sum_to_one",
+    ),
+    Fault(
+        "the LSTM does not hear whom it pointed at",
+        PREDICTOR,
+        "            draw.read(target)\n",
+        "",
+        PREDICTOR_TESTS + "probabilities_are_those_of_the_lstm_step_by_step",
+    ),
+    Fault(
+        "probabilities are those before the mask",
+        PREDICTOR,
+        "log_p = scores.masked_fill(~free & some, -math.inf).log_softmax(dim=1)",
+        "log_p = scores.log_softmax(dim=1).masked_fill(~free & some, -math.inf)",
+        PREDICTOR_TESTS + "the_probabilities_of_all_draws_sum_to_one",
+    ),
+    Fault(
+        "the entropy has the wrong sign",
+        PREDICTOR,
+        "entropy = -(log_p.exp()",
+        "entropy = (log_p.exp()",
+        PREDICTOR_TESTS + "probabilities_are_those_of_the_lstm_step_by_step",
+    ),
+    Fault(
+        "the likeliest token is drawn even with a generator",
+        PREDICTOR,
+        "elif self.generator is None:",
+        "elif True:",
+        PREDICTOR_TESTS + "draws_come_as_often_as_their_probabilities_say",
+    ),
+    Fault(
+        "the policy loss runs uphill",
+        POLICY,
+        "return -(advantage * log_p)",
+        "return (advantage * log_p)",
+        POLICY_TESTS + "over_all_draws_it_is_the_gradient_of_the_expected_reward",
+    ),
+    Fault(
+        "the policy loss is a mean over edges",
+        POLICY,
+        ".sum(dim=-1).mean()",
+        ".mean()",
+        POLICY_TESTS + "over_all_draws_it_is_the_gradient_of_the_expected_reward",
+    ),
+    Fault(
+        "the baseline is added",
+        POLICY,
+        "advantage = (reward - baseline).detach()",
+        "advantage = (reward + baseline).detach()",
+        POLICY_TESTS + "no_gradient_flows_into_rewards_and_baselines",
+    ),
+    Fault(
+        "rewards are differentiated",
+        POLICY,
+        "advantage = (reward - baseline).detach()",
+        "advantage = reward - baseline",
+        POLICY_TESTS + "no_gradient_flows_into_rewards_and_baselines",
+    ),
+    Fault(
+        "edges earn what was settled before them",
+        POLICY,
+        "to_go = reward.flip(-1).cumsum(dim=-1).flip(-1)",
+        "to_go = reward.cumsum(dim=-1)",
+        POLICY_TESTS + "rewards_that_were_settled_before_an_edge_can_be_left_out",
+    ),
+    Fault(
+        "a young running mean is pulled to zero",
+        POLICY,
+        "return self.total / self.count.clamp(min=1e-12)",
+        "return self.total",
+        POLICY_TESTS + "a_running_mean_forgets_and_knows_nothing_of_the_present",
+    ),
+    Fault(
+        "tokens do not read themselves",
+        ROUTER,
+        "edges.with_own(real)",
+        "edges",
+        ROUTER_TESTS + "it_is_dense_attention_on_the_graph_and_oneself",
+    ),
+    Fault(
+        "a graph ignores padding",
+        ROUTER,
+        "            real=key_padding,\n",
+        "",
+        ROUTER_TESTS + "it_is_dense_attention_on_the_graph_and_oneself",
+    ),
+    Fault(
+        "heads that share a graph show the predictor one of them",
+        ROUTER,
+        "tokens = tokens.transpose(1, 2).flatten(2)[:, None]",
+        "tokens = tokens[:, :1].repeat(1, 1, 1, self.n_heads)",
+        ROUTER_TESTS + "shared_heads_are_drawn_from_all_heads_and_others_from_their_own",
+    ),
+    Fault(
+        "graphs are drawn at random when the model is used",
+        ROUTER,
+        "        if self.training:\n",
+        "        if True:\n",
+        ROUTER_TESTS + "graphs_are_drawn_in_training_only_and_again_after_an_update",
+    ),
+    Fault(
+        "every step draws the same graph",
+        ROUTER,
+        "        self.n_updates += 1\n",
+        "        pass\n",
+        ROUTER_TESTS + "graphs_are_drawn_in_training_only_and_again_after_an_update",
+    ),
+    Fault(
+        "a copy takes the graph along",
+        ROUTER,
+        'return {**self.__dict__, "last": None}',
+        "return dict(self.__dict__)",
+        ROUTER_TESTS + "a_router_that_has_drawn_can_be_copied",
     ),
 ]

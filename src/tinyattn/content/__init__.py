@@ -1,5 +1,9 @@
 """Routers: attention whose sparsity is decided by the content of the tokens."""
 
+from tinyattn.content.edges import Edges, edge_attention
+from tinyattn.content.permutations import gumbel, hardened, matched_pattern, soft_permutation
+from tinyattn.content.policy import RunningMean, policy_loss, reward_to_go
+from tinyattn.content.predictor import Drawn, EdgePredictor
 from tinyattn.content.router import (
     Router,
     Rule,
@@ -8,30 +12,36 @@ from tinyattn.content.router import (
     routed_weights,
     update_routers,
 )
-from tinyattn.content.sinkhorn import (
-    gumbel,
-    hardened,
-    matched_pattern,
-    sinkhorn,
-    sinkhorn_attention,
-    sortcut_attention,
-)
+from tinyattn.content.sac import SACRouter, SameGraph
+from tinyattn.content.sinkhorn import sinkhorn_attention, sortcut_attention
 from tinyattn.content.sorting import SinkhornRouter, SortingNetwork, block_sums
 
+SAC = SACRouter  # the short name
+
 __all__ = [
+    "SAC",
+    "Drawn",
+    "EdgePredictor",
+    "Edges",
     "Router",
     "Rule",
     "RulePerHead",
+    "RunningMean",
+    "SACRouter",
+    "SameGraph",
     "SinkhornRouter",
     "SortingNetwork",
     "block_sums",
+    "edge_attention",
     "gumbel",
     "hardened",
     "matched_pattern",
+    "policy_loss",
+    "reward_to_go",
     "routed_attention",
     "routed_weights",
-    "sinkhorn",
     "sinkhorn_attention",
+    "soft_permutation",
     "sortcut_attention",
     "update_routers",
 ]

@@ -10,126 +10,9 @@ from torch import Tensor
 
 from tinyattn.checks import whole_numbers
 from tinyattn.content.block_pairs import BlockPairs
+from tinyattn.content.permutations import hardened, soft_permutation, wide_dtype
 from tinyattn.dense import attention
 from tinyattn.engine import check_inputs
-from tinyattn.patterns import Causal, MatchedBlocks, Pattern
-
-FORBIDDEN = -1e30  # instead of -inf, whose differences are NaN; e to this power is 0
-
-
-def sinkhorn(
-    scores: Float[Tensor, "... n_blocks n_blocks"],
-    *,
-    n_iters: int = 8,
-    temperature: float = 0.75,
-    causal: bool = False,
-    real: Bool[Tensor, "... n_blocks"] | None = None,
-) -> Float[Tensor, "... n_blocks n_blocks"]:
-    """A matrix whose rows and columns sum to one, or nearly so, from any matrix of scores.
-
-        S = exp(scores / temperature), then n_iters times: S_ij /= Σ_i S_ij, S_ij /= Σ_j S_ij
-
-    Row i says of which blocks the one that is sorted next to block i is mixed. Rows come last and
-    are exact; columns become so as n_iters grows, the slower the lower the temperature. As the
-    temperature falls, S approaches the permutation that collects most score. Computed with
-    logarithms. Costs n_iters * n_blocks² exponentials.
-
-    With `causal`, block i is mixed of blocks before it, and column sums run over rows up to i: a
-    sum over all rows would tell early blocks what later ones ask for. Row 0 is zero, and there is
-    no permutation to approach.
-
-    Args:
-        scores: how well block j (column) suits block i (row).
-        n_iters: how often columns and rows are normalised.
-        temperature: what scores are divided by.
-        causal: whether only earlier blocks may be mixed.
-        real: True where a block holds tokens; the others get rows and columns of zeros.
-
-    Raises:
-        ValueError: if the matrix is not square or finite, n_iters below 1 or temperature not
-            positive.
-        TypeError: if scores are no floats or n_iters no whole number.
-
-    Source:
-        Sinkhorn 1964; Mena et al. 2018 (arXiv:1802.08665); Tay et al. 2020, section 3.1
-        (arXiv:2002.11296), who normalise rows first.
-
-    Example:
-        >>> sinkhorn(torch.tensor([[2.0, 1.0], [1.0, 0.5]]), temperature=0.1, n_iters=50)
-        tensor([[0.9241, 0.0759],
-                [0.0759, 0.9241]])
-    """
-    _check_scores(scores, n_iters, temperature)
-    wide = _wide(scores.dtype)
-    log_s = scores.to(wide) / temperature
-    if not causal and real is None:
-        for _ in range(n_iters):
-            log_s = log_s - log_s.logsumexp(dim=-2, keepdim=True)
-            log_s = log_s - log_s.logsumexp(dim=-1, keepdim=True)
-        return log_s.exp().to(scores.dtype)
-    never = torch.zeros_like(scores, dtype=torch.bool)
-    if causal:
-        never = torch.ones_like(never).triu()  # the own block is read anyway
-    if real is not None:
-        never = never | ~(real[..., None] & real[..., None, :])
-    log_s = log_s.masked_fill(never, FORBIDDEN)
-    for _ in range(n_iters):
-        columns = log_s.logcumsumexp(-2) if causal else log_s.logsumexp(-2, keepdim=True)
-        log_s = (log_s - columns).masked_fill(never, FORBIDDEN)
-        log_s = (log_s - log_s.logsumexp(-1, keepdim=True)).masked_fill(never, FORBIDDEN)
-    return log_s.exp().to(scores.dtype)
-
-
-def gumbel(
-    scores: Float[Tensor, "... n_blocks n_blocks"], generator: torch.Generator
-) -> Float[Tensor, "... n_blocks n_blocks"]:
-    """Scores with noise for training: one Gumbel number -log(-log u), u uniform, for each.
-
-    Argmax of scores + noise draws from softmax(scores); the noise keeps a sort from settling
-    before others were tried. Leave it out when the model is used.
-
-    Source:
-        Mena et al. 2018, section 4 (arXiv:1802.08665).
-    """
-    uniform = torch.rand(scores.shape, generator=generator, dtype=torch.float64)
-    noise = -torch.log(-torch.log(uniform.clamp(min=1e-300)))
-    return scores + noise.to(scores)
-
-
-def hardened(
-    sort: Float[Tensor, "... n_blocks n_blocks"],
-) -> Float[Tensor, "... n_blocks n_blocks"]:
-    """The largest entry of each row as 1, all others as 0; the gradient is that of `sort`.
-
-    Straight through: forward a choice, backward as if nothing had been rounded. Rows of zeros
-    stay so. Two rows may choose the same block as long as S is far from a permutation.
-
-    Source:
-        Bengio et al. 2013, section 4 (arXiv:1308.3432).
-
-    Example:
-        >>> hardened(torch.tensor([[0.6, 0.4], [0.3, 0.7]]))
-        tensor([[1., 0.],
-                [0., 1.]])
-    """
-    chosen = torch.zeros_like(sort).scatter(-1, sort.argmax(dim=-1, keepdim=True), 1.0)
-    chosen = chosen.where(sort.sum(dim=-1, keepdim=True) > 0, 0.0)
-    return chosen + (sort - sort.detach())
-
-
-def matched_pattern(
-    sort: Float[Tensor, "n_blocks n_blocks"], block_size: int, *, causal: bool = False
-) -> Pattern:
-    """What hard Sinkhorn attention with this S reads, as a rule: to draw, count, or run.
-
-    Example:
-        >>> matched_pattern(torch.tensor([[0.1, 0.9], [0.9, 0.1]]), block_size=4)
-        MatchedBlocks(block_size=4, order=(1, 0))
-    """
-    own = torch.arange(len(sort), device=sort.device)
-    order = sort.argmax(dim=-1).where(sort.sum(dim=-1) > 0, own)
-    pattern = MatchedBlocks(block_size, tuple(order.tolist()))
-    return pattern & Causal() if causal else pattern
 
 
 def sinkhorn_attention(
@@ -147,7 +30,7 @@ def sinkhorn_attention(
 ) -> Float[Tensor, "b h n d_v"]:
     """Each block attends to the block sorted next to it and to itself, in one softmax.
 
-        S = sinkhorn(sort_scores),  out_i = attention(q_i, [Σ_j S_ij k_j ; k_i], [Σ_j S_ij v_j ; v_i])
+        S = soft_permutation(sort_scores),  out_i = attention(q_i, [Σ_j S_ij k_j ; k_i], [Σ_j S_ij v_j ; v_i])
 
     A sorted key is a mixture: token t of every block, in the shares of row i. With `hard` it is
     one token, and the result is attention under `matched_pattern`. Costs 2 * n * block_size scores
@@ -162,8 +45,8 @@ def sinkhorn_attention(
         v: values.
         sort_scores: how well block j (column) suits block i (row); n_blocks blocks of equal size,
             the last of which may be shorter.
-        n_iters: see `sinkhorn`.
-        temperature: see `sinkhorn`.
+        n_iters: see `soft_permutation`.
+        temperature: see `soft_permutation`.
         hard: whether each block takes the likeliest block as it is.
         causal: whether a token reads nothing behind it. The scores of row i have to be made of
             tokens before block i, see `tinyattn.content.sorting`.
@@ -182,6 +65,7 @@ def sinkhorn_attention(
         share a softmax; here they do. Lin et al. 2022, section 4.1.2.
 
     Example:
+        >>> from tinyattn.patterns import MatchedBlocks
         >>> q, k, v = torch.randn(3, 1, 1, 6, 4)
         >>> swap = torch.tensor([[0.0, 9.0, 0.0], [9.0, 0.0, 0.0], [0.0, 0.0, 9.0]])[None, None]
         >>> hard = sinkhorn_attention(q, k, v, swap, hard=True)
@@ -193,10 +77,10 @@ def sinkhorn_attention(
     n_blocks, block_size = _blocks(q, k, sort_scores)
     real = None if key_padding is None else real_blocks(key_padding, n_blocks, block_size)
     options = {"n_iters": n_iters, "temperature": temperature, "causal": causal}
-    sort = sinkhorn(sort_scores, real=real, **options)
+    sort = soft_permutation(sort_scores, real=real, **options)
     sort = hardened(sort) if hard else sort
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    wide = _wide(q.dtype)
+    wide = wide_dtype(q.dtype)
     n = q.shape[2]
     if n == 0:
         return v * sort.sum()
@@ -204,7 +88,7 @@ def sinkhorn_attention(
         blocks = [x.to(wide).unflatten(2, (n_blocks, block_size)).flatten(0, 1) for x in (q, k, v)]
         out = BlockPairs.apply(*blocks, sort.to(wide).flatten(0, 1), causal, scale)
         return out.to(q.dtype).view(v.shape)
-    return _padded(q, k, v, sort, block_size, key_padding, causal, scale)
+    return _padded(q, k, v, sort, block_size, key_padding, causal, scale).to(q.dtype)
 
 
 def _padded(
@@ -218,24 +102,22 @@ def _padded(
     scale: float,
 ) -> Tensor:
     """The same where some tokens are no real ones: those behind n, and those of key_padding."""
-    n, n_blocks, wide = q.shape[2], sort.shape[-1], _wide(q.dtype)
+    n, n_blocks, wide = q.shape[2], sort.shape[-1], wide_dtype(q.dtype)
     real = torch.zeros(len(q), n_blocks * block_size, dtype=torch.bool, device=q.device)
     real[:, :n] = True if key_padding is None else key_padding
     q, k, v = (_in_blocks(x.to(wide), n_blocks, block_size) for x in (q, k, v))
     real = real.view(len(q), 1, n_blocks, block_size, 1)
-    k, v = k.where(real, 0.0), v.where(real, 0.0)  # whatever stands in padding, even NaN
-    share = _mixed(
-        sort.to(wide), real.to(wide).expand(*k.shape[:-1], 1)
-    )  # (b, h, n_blocks, size, 1)
+    k, v, sort = k.where(real, 0.0), v.where(real, 0.0), sort.to(wide)  # padding may be NaN
+    share = _mixed(sort, real.to(wide).expand(*k.shape[:-1], 1))  # (b, h, n_blocks, size, 1)
     known = share > 0
     divisor = share.where(known, 1.0)
-    keys, values = (torch.cat([_mixed(sort.to(wide), x) / divisor, x], dim=3) for x in (k, v))
+    keys, values = (torch.cat([_mixed(sort, x) / divisor, x], dim=3) for x in (k, v))
     own = torch.zeros_like(k[..., :1]).masked_fill(~real, -math.inf)
     bias = torch.cat([divisor.log().masked_fill(~known, -math.inf), own], dim=3).transpose(3, 4)
     mask = torch.ones(block_size, 2 * block_size, dtype=torch.bool, device=q.device)
     mask = mask.tril(block_size) if causal else mask
     out = attention(q, keys, values, mask, scale=scale, bias=bias)
-    return out.flatten(2, 3)[:, :, :n].to(sort.dtype)
+    return out.flatten(2, 3)[:, :, :n]
 
 
 def sortcut_attention(
@@ -260,8 +142,8 @@ def sortcut_attention(
         v: values.
         sort_scores: how well block j (column) suits place i (row) of the sorted sequence.
         n_kept: sorted blocks that are read.
-        n_iters: see `sinkhorn`.
-        temperature: see `sinkhorn`.
+        n_iters: see `soft_permutation`.
+        temperature: see `soft_permutation`.
         hard: whether each place takes the likeliest block as it is.
 
     Raises:
@@ -285,7 +167,7 @@ def sortcut_attention(
         raise ValueError(f"n_kept must be from 1 to n_blocks={n_blocks}, got {n_kept}")
     if q.shape[2] != n_blocks * block_size:
         raise ValueError(f"n_blocks must divide n, got n_blocks={n_blocks} and n={q.shape[2]}")
-    sort = sinkhorn(sort_scores, n_iters=n_iters, temperature=temperature)
+    sort = soft_permutation(sort_scores, n_iters=n_iters, temperature=temperature)
     sort = (hardened(sort) if hard else sort)[:, :, :n_kept]
     k, v = (_mixed(sort, _in_blocks(x, n_blocks, block_size)).flatten(2, 3) for x in (k, v))
     return attention(q, k, v)
@@ -307,10 +189,6 @@ def real_blocks(key_padding: Tensor, n_blocks: int, block_size: int) -> Tensor:
     missing = n_blocks * block_size - key_padding.shape[1]
     tokens = torch.nn.functional.pad(key_padding, (0, missing), value=False)
     return tokens.unflatten(1, (n_blocks, block_size)).any(dim=2)[:, None]
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def _blocks(q: Tensor, k: Tensor, sort_scores: Tensor) -> tuple[int, int]:
@@ -335,20 +213,3 @@ def _blocks(q: Tensor, k: Tensor, sort_scores: Tensor) -> tuple[int, int]:
             f"of {block_size} tokens they would be {needed}"
         )
     return n_blocks, block_size
-
-
-def _check_scores(scores: Tensor, n_iters: int, temperature: float) -> None:
-    whole_numbers(n_iters=n_iters)
-    if n_iters < 1 or not 0 < temperature < math.inf:
-        raise ValueError(
-            "n_iters must be 1 or more and temperature positive, "
-            f"got n_iters={n_iters}, temperature={temperature}"
-        )
-    if not scores.is_floating_point():
-        raise TypeError(f"sort scores must be floats, got {scores.dtype}")
-    if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2]:
-        raise ValueError(
-            f"sort scores must be square, one row and column a block, got {tuple(scores.shape)}"
-        )
-    if not bool(torch.isfinite(scores).all()):
-        raise ValueError("sort scores must be finite, got infinite or NaN ones")

@@ -10,8 +10,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.checks import whole_numbers
+from tinyattn.content.permutations import gumbel, hardened, soft_permutation
 from tinyattn.content.router import Router
-from tinyattn.content.sinkhorn import gumbel, hardened, real_blocks, sinkhorn, sinkhorn_attention
+from tinyattn.content.sinkhorn import real_blocks, sinkhorn_attention
 
 
 def block_sums(
@@ -107,8 +108,8 @@ class SinkhornRouter(Router):
         d_head: their width.
         block_size: tokens in a block.
         n_blocks: the most blocks that a sequence may have.
-        n_iters: see `sinkhorn`.
-        temperature: see `sinkhorn`.
+        n_iters: see `soft_permutation`.
+        temperature: see `soft_permutation`.
         hard: whether a block takes the likeliest block as it is.
         causal: whether nothing depends on later tokens.
         noise: whether scores get noise in training.
@@ -176,7 +177,7 @@ class SinkhornRouter(Router):
         if key_padding is not None:
             real = real_blocks(key_padding, scores.shape[2], self.block_size)
         options = {"n_iters": self.n_iters, "temperature": self.temperature}
-        sort = sinkhorn(scores, causal=self.causal, real=real, **options)
+        sort = soft_permutation(scores, causal=self.causal, real=real, **options)
         return hardened(sort) if self.hard else sort
 
     def attend(
