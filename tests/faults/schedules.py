@@ -114,7 +114,7 @@ FAULTS = [
     Fault(
         "a rule is asked about all columns at once",
         "groups.py",
-        "max(1, ASKED_AT_ONCE // len(queries))",
+        "max(1, ASKED_AT_ONCE // len(i))",
         "len(keys)",
         SCHEDULE + "test_a_rule_is_never_asked_about_more_than_some_pairs_at_once",
     ),
