@@ -5,6 +5,8 @@ from tests.faults.fault import Fault
 GRID = "patterns/test_grid.py::"
 TREE = "patterns/test_tree.py::"
 SCHEDULE = "test_groups.py::"
+AXIAL = "transformer/test_axial.py::"
+TREE_LAYERS = "transformer/test_tree_layers.py::"
 
 FAULTS = [
     Fault(
@@ -237,5 +239,82 @@ FAULTS = [
         "[[range(at, at + 1)] for nodes in levels[shared + 1 :] for at in nodes]",
         "[[nodes] for nodes in levels[shared + 1 :] if len(nodes)]",
         TREE + "test_pairs_computed_grow_like_the_pairs_of_the_rule",
+    ),
+    Fault(
+        "rows and columns of positions change places",
+        "transformer/axial.py",
+        "self.rows[:, None] + self.columns)",
+        "self.rows + self.columns[:, None])",
+        AXIAL + "test_each_pixel_gets_the_vectors_of_its_row_and_its_column",
+    ),
+    Fault(
+        "the outer part knows the pixel's own row",
+        "transformer/axial.py",
+        "self.shifted_right(values) + self.shifted_down(above)",
+        "self.shifted_right(values) + above",
+        AXIAL + "test_each_pixel_hears_of_those_before_it_and_of_all_of_them",
+    ),
+    Fault(
+        "the inner part knows the pixel itself",
+        "transformer/axial.py",
+        "self.shifted_right(values) + self.shifted_down(above)",
+        "values + self.shifted_down(above)",
+        AXIAL + "test_each_pixel_hears_of_those_before_it_and_of_all_of_them",
+    ),
+    Fault(
+        "the columns of the outer part are not masked",
+        "transformer/axial.py",
+        "for rule in (rows, columns & Causal())",
+        "for rule in (rows, columns)",
+        AXIAL + "test_each_pixel_hears_of_those_before_it_and_of_all_of_them",
+    ),
+    Fault(
+        "the rows of the outer part are masked",
+        "transformer/axial.py",
+        "for rule in (rows, columns & Causal())",
+        "for rule in (rows & Causal(), columns & Causal())",
+        AXIAL + "test_each_pixel_hears_of_those_before_it_and_of_all_of_them",
+    ),
+    Fault(
+        "a shift to the right goes on into the next row",
+        "transformer/axial.py",
+        "torch.zeros_like(rows[:, :, :1])",
+        "rows[:, :, -1:].roll(1, 1)",
+        AXIAL + "test_shifts_move_by_one_row_and_by_one_pixel_and_bring_in_zeros",
+    ),
+    Fault(
+        "edge vectors are not scaled with the scores",
+        "transformer/tree.py",
+        "q @ self.r.T * scale",
+        "q @ self.r.T",
+        TREE_LAYERS + "test_a_typed_edge_adds_its_vector_to_the_key",
+    ),
+    Fault(
+        "edges are typed from the key's side",
+        "transformer/tree.py",
+        "self.types[i[:, None], j]",
+        "self.types[j, i[:, None]]",
+        TREE_LAYERS + "test_a_typed_edge_adds_its_vector_to_the_key",
+    ),
+    Fault(
+        "padding takes part in spans",
+        "transformer/tree.py",
+        "real[:, :n] = True if key_padding is None else key_padding",
+        "real[:] = True",
+        TREE_LAYERS + "test_a_short_text_is_padded_and_its_padding_read_by_nobody",
+    ),
+    Fault(
+        "a span of padding and tokens is taken for padding",
+        "transformer/tree.py",
+        ".any(dim=2)",
+        ".all(dim=2)",
+        TREE_LAYERS + "test_a_short_text_is_padded_and_its_padding_read_by_nobody",
+    ),
+    Fault(
+        "the first span stands in for the root",
+        "transformer/tree.py",
+        "return x[:, :n], x[:, -1]",
+        "return x[:, :n], x[:, self.tree.n]",
+        TREE_LAYERS + "test_the_root_hears_of_every_token",
     ),
 ]
