@@ -10,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.cases import DENSE, LINEAR, PATTERNS, ours
-from benchmarks.fit import fit_exponent
 from benchmarks.results import Results
 from benchmarks.timing import MODES
+from tinyattn.analysis.measure import fit_exponent
 
 AT = 16_384  # where ratios are compared
 GROWTH = (4096, 65_536)  # where exponents are fitted
 MILLION = 2**20
-FEW_KEYS = ("star", "random-8", "random-32")  # fewer than 64 in a row
+FEW_KEYS = ("global", "star", "random-8", "random-32")  # fewer than 64 in a row
 
 Value = Callable[[Results], float | None]
 

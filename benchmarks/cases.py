@@ -13,6 +13,7 @@ from tinyattn import sparse_attention
 from tinyattn.patterns import (
     BlockLocal,
     Dilated,
+    Global,
     Pattern,
     Random,
     Window,
@@ -73,6 +74,7 @@ PATTERNS: dict[str, Callable[[int], Pattern]] = {
     "blocks": lambda n: BlockLocal(512),
     "random-blocks": lambda n: Random(n, r=min(5, n // 64), seed=0, block_size=64),
     "dilated": lambda n: Dilated(64, dilation=16),
+    "global": lambda n: Global(16),
     "star": lambda n: star_transformer(),
     "random-8": lambda n: Random(n, r=8, seed=0),
     "random-32": lambda n: Random(n, r=32, seed=0),
@@ -88,6 +90,7 @@ WORDS = {  # for readers of the results
     "blocks": "blocks of 512",
     "random-blocks": "5 random blocks of 64",
     "dilated": "64 keys on each side, 16 apart",
+    "global": "16 global tokens, which alone read every key",
     "star": "one key on each side, one relay",
     "random-8": "8 random keys",
     "random-32": "32 random keys",

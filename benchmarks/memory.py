@@ -6,7 +6,6 @@ allocator is told to give memory back at once, or the peak would hold what earli
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
@@ -22,6 +21,7 @@ import torch
 from benchmarks.cases import PATTERNS, THREADS, tensors
 from benchmarks.peers import ALL, LIBRARIES
 from benchmarks.timing import attempt, cell, runner
+from tinyattn.analysis.measure import peak_memory
 from tinyattn.groups import schedule
 
 GIVE_BACK = {
@@ -57,7 +57,7 @@ def peak_of_call(job: dict) -> dict:
     if job["case"].endswith("/tinyattn"):
         schedule(PATTERNS[job["case"].split("/")[0]](job["n"]), job["n"])
     call = runner(ready, job["mode"])
-    return {"bytes": peak(call)}
+    return {"bytes": peak_memory(call)}
 
 
 def cost_of_schedule(job: dict) -> dict:
@@ -72,22 +72,11 @@ def cost_of_schedule(job: dict) -> dict:
         seconds.append(time.perf_counter() - start)
         return groups
 
-    grown = peak(build)
+    grown = peak_memory(build)
     while len(seconds) < SCHEDULES and seconds[0] < A_SLOW_SCHEDULE:
         schedule.cache_clear()
         build()
     return {"seconds": statistics.median(seconds), "fastest": min(seconds), "bytes": grown}
-
-
-def peak(call: Callable[[], object]) -> int:
-    """Bytes by which a call raises the memory that this process holds, at its highest."""
-    gc.collect()
-    before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts again from here
-    out = call()
-    grown = _status("VmHWM") - before
-    del out
-    return grown
 
 
 def in_child(action: Callable[[], dict]) -> dict:
@@ -109,11 +98,6 @@ def in_child(action: Callable[[], dict]) -> dict:
     _, status = os.waitpid(child, 0)
     ended = f"failed: its process ended early, with status {os.waitstatus_to_exitcode(status)}"
     return json.loads(said) if said else {"error": ended}
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
 
 
 def main(jobs: list[dict]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from benchmarks.bars import GROWTH, verdicts
 from benchmarks.cases import WORDS
-from benchmarks.fit import fit_exponent
 from benchmarks.peers import ALL
 from benchmarks.results import Results
+from tinyattn.analysis.measure import fit_exponent
 
 MODES_OF = {
     "time": ("forward", "gradients"),

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from benchmarks.cases import DENSE, DENSE_UP_TO, PATTERNS, Case, Ready, tensors
+from tinyattn.analysis.measure import take_turns
 from tinyattn.groups import schedule
 
 MODES = ("forward", "gradients")  # under no_grad; forward, then the gradients of q, k and v
-FEWEST_TURNS = 3
-SECONDS_FOR_TURNS = 100.0  # after that, no more than FEWEST_TURNS
+SECONDS_FOR_TURNS = 100.0  # after that, no more than the fewest turns
 A_LONG_CALL = 2.0  # seconds; shorter ones are warmed up twice
 
 
@@ -41,7 +41,7 @@ def measure(cases: list[Case], n: int, modes: Iterable[str], repeats: int) -> It
             else:
                 calls[name] = call
         gc.collect()
-        taken = take_turns(calls, repeats)
+        taken = take_turns(calls, repeats, SECONDS_FOR_TURNS)
         for name, seconds in taken.items():
             yield cell("time", name, n, mode, **_numbers(name, n, seconds, taken.get(DENSE)))
     schedule.cache_clear()  # what was lowered for this n is not needed again
@@ -65,25 +65,6 @@ def warm_up(call: Callable[[], object]) -> None:
     call()
     if time.perf_counter() - start < A_LONG_CALL:
         call()
-
-
-def take_turns(
-    calls: dict[str, Callable[[], object]], repeats: int, seconds: float = SECONDS_FOR_TURNS
-) -> dict[str, list[float]]:
-    """Seconds of every call in every turn; each turn starts with another one."""
-    names = list(calls)
-    taken: dict[str, list[float]] = {name: [] for name in names}
-    start = time.perf_counter()
-    for turn in range(repeats):
-        if turn >= FEWEST_TURNS and time.perf_counter() - start > seconds:
-            break
-        first = turn % max(1, len(names))
-        for name in names[first:] + names[:first]:
-            before = time.perf_counter()
-            out = calls[name]()
-            taken[name].append(time.perf_counter() - before)
-            del out
-    return taken
 
 
 def attempt(action: Callable[[], object]) -> object:

@@ -3,7 +3,6 @@
 import json
 import platform
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from benchmarks import memory, peers, timing
 from benchmarks.__main__ import main
 from benchmarks.bars import AT, BARS, FEW_KEYS, MILLION, Bar, verdicts
 from benchmarks.cases import CASES, DENSE, LINEAR, PATTERNS, WORDS, Case, Ready, ours, tensors
-from benchmarks.fit import fit_exponent
 from benchmarks.report import line, summary, tables
 from benchmarks.results import Results, machine
 from tinyattn import attention
@@ -162,48 +160,12 @@ def test_a_process_that_dies_is_reported():
 # ------------------------------------------------------------------------------- arithmetic
 
 
-def test_a_fit_recovers_a_planted_exponent():
-    lengths = [1024, 4096, 16_384, 65_536]
-    fit = fit_exponent(lengths, [3e-6 * n**1.37 for n in lengths])
-    assert fit.exponent == pytest.approx(1.37)
-    assert fit.spread == pytest.approx(0, abs=1e-9)
-    noisy = fit_exponent(lengths, [1.1 * 1024, 0.9 * 4096, 1.1 * 16_384, 0.9 * 65_536])
-    assert abs(noisy.exponent - 1) < 2 * noisy.spread
-    assert fit_exponent([1, 2], [1, 4]).spread is None
-
-
-@pytest.mark.parametrize(("n", "values"), [([5], [1]), ([5, 5], [1, 2]), ([1, 2], [0, 1])])
-def test_a_fit_to_too_little_is_refused(n, values):
-    with pytest.raises(ValueError, match="positive values at two different n or more"):
-        fit_exponent(n, values)
-
-
 def test_ratios_are_those_of_medians_in_one_run():
     numbers = timing._numbers(ours("window"), 1024, [2.0, 8.0, 4.0], [10.0, 16.0, 40.0])
     share = Window(256).edges(1024) / 1024**2
     assert numbers["to_dense"] == 4 / 16
     assert numbers["to_dense_fastest"] == 2 / 10
     assert numbers["to_limit"] == pytest.approx(4 / 16 / share)
-
-
-def test_calls_take_turns():
-    said = []
-    taken = timing.take_turns({name: lambda name=name: said.append(name) for name in "abc"}, 3)
-    assert said == [*"abc", *"bca", *"cab"]
-    assert {name: len(seconds) for name, seconds in taken.items()} == {"a": 3, "b": 3, "c": 3}
-
-
-def test_slow_calls_get_fewer_turns():
-    taken = timing.take_turns({"slow": lambda: time.sleep(0.01)}, repeats=9, seconds=0)
-    assert len(taken["slow"]) == timing.FEWEST_TURNS
-
-
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux counts peaks")
-def test_a_peak_is_what_a_call_adds():
-    found = memory.in_child(
-        lambda: {"bytes": memory.peak(lambda: torch.ones(2**24).sum())}  # 64 MiB for a while
-    )
-    assert 60 * 2**20 < found["bytes"] < 80 * 2**20
 
 
 # ------------------------------------------------------------------------------------- bars

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tinyattn import groups
-from tinyattn.groups import Places, schedule
+from tinyattn.groups import schedule
 from tinyattn.patterns import (
     BlockLocal,
     Causal,
@@ -27,7 +27,9 @@ from tinyattn.patterns import (
     bigbird,
     sparse_strided,
 )
+from tinyattn.places import Places
 
+from .close import assert_same
 from .patterns import by_hand
 
 PUBLIC = by_hand.public(131)
@@ -50,10 +52,10 @@ def assert_holds_each_pair_once(lowered, mask):
         assert len(set(keys)) == len(keys) > 0
         assert len(queries) > 0
         opened = torch.ones(len(queries), len(keys), dtype=torch.bool)
-        if group.mask is not None:
-            assert ((group.mask == 0) | (group.mask == -torch.inf)).all()
-            opened = group.mask == 0
-            assert not opened.all()  # None says that better
+        for columns, added in group.masks:
+            assert ((added == 0) | (added == -torch.inf)).all()
+            assert (added[:, [0, -1]] < 0).any(dim=0).all()  # ends where something is forbidden
+            opened[:, columns] = added == 0
         assert group.has_empty_rows == (not opened.any(dim=1).all())
         times[torch.tensor(queries)[:, None], torch.tensor(keys)] += opened.long()
         rows.update(queries)
@@ -104,7 +106,9 @@ def test_keys_in_a_few_runs_are_slices_and_keys_in_many_are_an_index():
     assert len(indexed) > len(many.groups) / 2
     for group in indexed:  # only keys that some query reads
         assert group.keys.n <= 2 * group.queries.n
-        assert (group.mask == 0).any(dim=0).all()
+        ((columns, mask),) = group.masks
+        assert mask.shape[1] == len(range(*columns.indices(group.keys.n)))
+        assert (mask == 0).any(dim=0).all()
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,7 @@ def test_whole_blocks_compute_no_pair_that_is_not_allowed():
             assert lowered.n_pairs <= 1000 * max(64, rule.block_size)
             continue
         assert lowered.n_pairs == rule.edges(1000), rule
-        assert all(group.mask is None for group in lowered.groups)
+        assert all(group.masks == () for group in lowered.groups)
 
 
 @pytest.mark.parametrize("n", [1024, 4096])
@@ -258,6 +262,13 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     assert kilobytes / per_kilobyte < 1_000_000
 
 
+def test_a_mask_covers_the_ragged_edges_of_a_window_and_not_its_middle():
+    inner = schedule(Window(256), 2048).groups[16]
+    assert [(columns.start, columns.stop) for columns, _ in inner.masks] == [(0, 63), (513, 576)]
+    narrow = schedule(Window(32), 2048).groups[16]
+    assert [(columns.start, columns.stop) for columns, _ in narrow.masks] == [(0, 128)]
+
+
 def test_masks_that_come_again_are_kept_once():
     seldom = {
         Window(100): 7, sparse_strided(64): 8, Dilated(64, 4): 7, Window(100) | Global(3): 8,
@@ -265,8 +276,8 @@ def test_masks_that_come_again_are_kept_once():
         (Window(100) | BlockLocal(64, before=1)) & Causal(): 3,
     }  # fmt: skip
     for rule, most in seldom.items():
-        masks = [group.mask for group in schedule(rule, 8192).groups]
-        assert len({id(mask) for mask in masks if mask is not None}) <= most, rule
+        masks = [group.masks for group in schedule(rule, 8192).groups]
+        assert len({id(mask) for mask in masks if mask}) <= most, rule
 
 
 def test_a_rule_is_not_asked_again_about_masks_that_come_again(monkeypatch):
@@ -330,7 +341,7 @@ def test_lowering_leaves_global_random_state_alone():
         Places([range(0, 3, 2), range(3, 6, 2), range(6, 9, 2), range(9, 10)]),
     ],
 )  # fmt: skip
-def test_places_take_and_add_the_rows_they_name(places):
+def test_places_take_and_add_to_the_rows_they_name(places):
     x = torch.arange(40.0).view(2, 10, 2)
     rows = places.index.tolist() if places.index is not None else [
         at for run in places.runs for at in range(10)[run]
@@ -338,11 +349,13 @@ def test_places_take_and_add_the_rows_they_name(places):
     assert places.n == len(rows)
     assert torch.equal(places.take(x), x[:, rows])
     out, expected = torch.ones(2, 10, 2), torch.ones(2, 10, 2)
-    added = torch.randn(2, len(rows), 2, generator=torch.Generator().manual_seed(0))
-    places.add(out, added)
+    random = torch.Generator().manual_seed(0)
+    left = torch.randn(2, len(rows), 3, generator=random)
+    right = torch.randn(2, 3, 2, generator=random)
+    places.add_product(out, left, right, alpha=0.5)
     for at, row in enumerate(rows):
-        expected[:, row] += added[:, at]
-    assert torch.equal(out, expected)
+        expected[:, row] += 0.5 * (left[:, at : at + 1] @ right)[:, 0]
+    assert_same(out, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_one_run_is_a_view_and_nothing_is_copied():

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from tinyattn.groups import Group, Groups, Places, schedule
+from tinyattn.groups import Group, Groups, schedule
 from tinyattn.patterns import Pattern
+from tinyattn.places import Places
 
 CACHED_SCORES = 2**19  # scores computed at a time, so that they stay in the processor's cache
 
@@ -55,7 +56,7 @@ def sparse_attention(
         >>> torch.allclose(sparse_attention(q, k, v, longformer), dense, atol=1e-6)
         True
     """
-    _check(q, k, v, key_padding, scale)
+    check_qkv(q, k, v, key_padding, scale)
     if isinstance(pattern, (tuple, list)):
         return _per_head(q, k, v, tuple(pattern), key_padding, scale)
     groups = schedule(pattern, q.shape[2], k.shape[2])
@@ -72,7 +73,7 @@ def attend(
     scale: float | None = None,
 ) -> Float[Tensor, "b h n_q d_v"]:
     """Attention over the pairs of a schedule: `sparse_attention` with the lowering done."""
-    _check(q, k, v, key_padding, scale)
+    check_qkv(q, k, v, key_padding, scale)
     b, h, n_q, d_head = q.shape
     if (n_q, k.shape[2]) != (groups.n, groups.n_k):
         raise ValueError(
@@ -104,10 +105,12 @@ class _Attend(torch.autograd.Function):
         lse = q.new_full((*q.shape[:2], 1), -math.inf) if groups.split_rows else None
         with torch.autocast(q.device.type, enabled=False):  # the dtype was chosen by `attend`
             for group, heads in _pieces(groups, len(q)):
-                scores = _scores(group, q[heads], k[heads], _rows(padding, heads), scale)
+                queries, keys = group.queries.take(q[heads]) * scale, group.keys.take(k[heads])
+                scores = _scores(group, queries, keys, _rows(padding, heads))
                 values = group.keys.take(v[heads])
                 if lse is None:
-                    group.queries.add(out[heads], _softmax(scores, group, padding) @ values)
+                    weights = _softmax(scores, group, padding)
+                    group.queries.put(out[heads], torch.bmm(weights, values))
                 else:
                     _merge(group.queries, out[heads], lse[heads], scores, values)
         ctx.save_for_backward(q, k, v, padding, out, lse)
@@ -123,20 +126,21 @@ class _Attend(torch.autograd.Function):
             )
         q, k, v, padding, out, lse = ctx.saved_tensors
         d_q, d_k, d_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        correction = (d_out * out).sum(dim=-1, keepdim=True)  # Σ_j weight_ij d_weight_ij
         with torch.autocast(q.device.type, enabled=False):
             for group, heads in _pieces(ctx.groups, len(q)):
-                scores = _scores(group, q[heads], k[heads], _rows(padding, heads), ctx.scale)
+                queries, keys = group.queries.take(q[heads]) * ctx.scale, group.keys.take(k[heads])
+                scores = _scores(group, queries, keys, _rows(padding, heads))
                 if lse is None:
                     weights = _softmax(scores, group, padding)
                 else:
                     weights = scores.sub_(_finite(group.queries.take(lse[heads]))).exp_()
-                d_rows = group.queries.take(d_out[heads])
-                group.keys.add(d_v[heads], weights.transpose(1, 2) @ d_rows)
-                d_scores = d_rows @ group.keys.take(v[heads]).transpose(1, 2)
-                d_scores.sub_(group.queries.take(correction[heads])).mul_(weights).mul_(ctx.scale)
-                group.queries.add(d_q[heads], d_scores @ group.keys.take(k[heads]))
-                group.keys.add(d_k[heads], d_scores.transpose(1, 2) @ group.queries.take(q[heads]))
+                d_rows, rows = group.queries.take(d_out[heads]), group.queries.take(out[heads])
+                correction = (d_rows * rows).sum(dim=-1, keepdim=True)  # Σ_j weight_ij d_weight_ij
+                group.keys.add_product(d_v[heads], weights.transpose(1, 2), d_rows)
+                d_scores = torch.bmm(d_rows, group.keys.take(v[heads]).transpose(1, 2))
+                d_scores.sub_(correction).mul_(weights)
+                group.queries.add_product(d_q[heads], d_scores, keys, alpha=ctx.scale)
+                group.keys.add_product(d_k[heads], d_scores.transpose(1, 2), queries)
         return d_q, d_k, d_v, None, None, None
 
 
@@ -152,11 +156,11 @@ def _rows(padding: Tensor | None, heads: slice) -> Tensor | None:
     return None if padding is None else padding[heads]
 
 
-def _scores(group: Group, q: Tensor, k: Tensor, padding: Tensor | None, scale: float) -> Tensor:
-    """Masked scores of a group, (heads, n_queries, n_keys)."""
-    queries, keys = group.queries.take(q), group.keys.take(k).transpose(1, 2)
-    mask = q.new_zeros(1) if group.mask is None else group.mask.to(q)
-    scores = torch.baddbmm(mask, queries, keys, alpha=scale, beta=group.mask is not None)
+def _scores(group: Group, queries: Tensor, keys: Tensor, padding: Tensor | None) -> Tensor:
+    """Masked scores of a group, (heads, n_queries, n_keys), from queries that are scaled."""
+    scores = torch.bmm(queries, keys.transpose(1, 2))
+    for columns, mask in group.masks:
+        scores[:, :, columns] += mask
     return scores if padding is None else scores.add_(group.keys.take(padding).transpose(1, 2))
 
 
@@ -178,7 +182,7 @@ def _merge(queries: Places, out: Tensor, lse: Tensor, scores: Tensor, values: Te
     new = torch.logaddexp(old, scores.logsumexp(dim=-1, keepdim=True))
     weights = (scores - _finite(new)).exp_()
     kept = (old - _finite(new)).exp_()
-    queries.add(out, weights @ values + (kept - 1) * queries.take(out))
+    queries.put(out, kept * queries.take(out) + torch.bmm(weights, values))
     queries.put(lse, new)
 
 
@@ -212,7 +216,7 @@ def _per_head(
     return torch.stack(out, dim=1)
 
 
-def _check(
+def check_qkv(
     q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, scale: float | None
 ) -> None:
     shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import pairwise
@@ -14,102 +14,12 @@ from torch import Tensor
 
 from tinyattn.checks import whole_numbers
 from tinyattn.patterns.base import QUERIES_PER_GROUP, Order, Pattern, check_pattern, merged
+from tinyattn.places import Places, strips
 
 MAX_RUNS = 16  # keys in more views than this are gathered by index instead of sliced
+WIDE_GAP = 64  # columns without anything forbidden that are worth two masks instead of one
 COPIES_PAY = 4  # blocks of queries that share keys which must be copied before they are used
 ASKED_AT_ONCE = 2**20  # pairs; a rule's numbers for them take megabytes, whatever n is
-
-
-class Places:
-    """Positions along the sequence: a few runs, which are views of a tensor, or an index.
-
-    Equal runs at equal distances, such as the rows of a tile, are one view together.
-    """
-
-    def __init__(self, runs: list[range], index: Tensor | None = None) -> None:
-        self.runs = [slice(run.start, run.stop, run.step) for run in runs]
-        self.strips = _strips(runs)
-        self.index = index
-        self.n = sum(len(run) for run in runs) if index is None else len(index)
-
-    def take(self, x: Tensor) -> Tensor:
-        """The rows of x (b, n, d) at these places."""
-        if self.index is not None:
-            return x.index_select(1, self.index)
-        pieces = [strip.of(x) for strip in self.strips]
-        pieces = [piece if piece.dim() == 3 else piece.flatten(1, 2) for piece in pieces]
-        return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)
-
-    def put(self, x: Tensor, rows: Tensor) -> None:
-        """Write rows into x at these places."""
-        for place, piece in self._pieces(x, rows):
-            place.copy_(piece)
-
-    def add(self, x: Tensor, rows: Tensor) -> None:
-        """Add rows to x at these places."""
-        if self.index is not None:
-            x.index_add_(1, self.index, rows)
-            return
-        for place, piece in self._pieces(x, rows):
-            place += piece
-
-    def _pieces(self, x: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Views of x, and the rows that belong there."""
-        start = 0
-        for strip in self.strips:
-            stop = start + strip.n_runs * len(strip.first)
-            piece = rows[:, start:stop]
-            if strip.n_runs > 1:
-                piece = piece.unflatten(1, (strip.n_runs, len(strip.first)))
-            yield strip.of(x), piece
-            start = stop
-
-
-@dataclass(frozen=True)
-class Strip:
-    """Runs of one length, one after the other at one distance.
-
-    Args:
-        first: the first of them.
-        n_runs: how many.
-        apart: positions from the start of one to the start of the next.
-    """
-
-    first: range
-    n_runs: int = 1
-    apart: int = 0
-
-    def of(self, x: Tensor) -> Tensor:
-        """A view of the rows of x (b, n, d): (b, length, d), or (b, n_runs, length, d) of many."""
-        start, stop, step = self.first.start, self.first.stop, self.first.step
-        if self.n_runs == 1:
-            return x[:, start:stop:step]
-        rows = x[:, start : stop + (self.n_runs - 1) * self.apart]
-        windows = rows.unfold(1, stop - start, self.apart)  # (b, n_runs, d, stop - start)
-        return windows.transpose(2, 3)[:, :, ::step]
-
-
-def _strips(runs: list[range]) -> list[Strip]:
-    """Runs as few views: three or more that are equal and equally far apart are one."""
-    strips: list[Strip] = []
-    at = 0
-    while at < len(runs):
-        first, n_runs = runs[at], 1
-        apart = runs[at + 1].start - first.start if at + 1 < len(runs) else 0
-        like = (len(first), first.step)
-        while at + n_runs < len(runs):
-            run = runs[at + n_runs]
-            if (len(run), run.step) != like or run.start != first.start + n_runs * apart:
-                break
-            n_runs += 1
-        if n_runs < 3:
-            strips.append(Strip(first))
-            at += 1
-        else:
-            first = range(first.start, first[-1] + 1, first.step)
-            strips.append(Strip(first, n_runs, apart))
-            at += n_runs
-    return strips
 
 
 @dataclass(frozen=True)
@@ -119,19 +29,25 @@ class Group:
     Args:
         queries: rows of q.
         keys: rows of k and v.
-        mask: what is added to the scores, 0 or -inf, (n_queries, n_keys); None allows all.
+        masks: some columns, and what is added to their scores, 0 or -inf, (n_queries, n_columns);
+            all pairs in other columns are allowed.
         has_empty_rows: whether some query may read none of these keys.
     """
 
     queries: Places
     keys: Places
-    mask: Float[Tensor, "n_queries n_keys"] | None
+    masks: tuple[tuple[slice, Float[Tensor, "n_queries _"]], ...]
     has_empty_rows: bool
 
     @property
     def n_pairs(self) -> int:
         """Pairs that are computed, allowed or not."""
         return self.queries.n * self.keys.n
+
+    @property
+    def n_allowed(self) -> int:
+        """Pairs of them that are allowed."""
+        return self.n_pairs - sum(int((mask < 0).sum()) for _, mask in self.masks)
 
 
 @dataclass(frozen=True)
@@ -217,7 +133,7 @@ def _lower(
         reach = _reach(part, queries, n_k)
         if not reach:
             continue
-        if len(reach) <= MAX_RUNS or len(_strips(reach)) <= MAX_RUNS:
+        if len(reach) <= MAX_RUNS or len(strips(reach)) <= MAX_RUNS:
             look = _look(part, done, queries, reach)
             lowered = known.get(look)
             if lowered is None:
@@ -233,7 +149,7 @@ def _lower(
             keys = Places([], index[used])
         if keys.n:
             rows = [range(run.start - first, run.stop - first, run.step) for run in queries]
-            groups.append(Group(Places(rows), keys, lowered.mask, lowered.has_empty_rows))
+            groups.append(Group(Places(rows), keys, lowered.masks, lowered.has_empty_rows))
     return groups
 
 
@@ -258,9 +174,21 @@ class _Lowered:
             kept = [piece for piece, used in zip(pieces, self.used, strict=True) if used]
             ok = torch.cat(kept, dim=1) if kept else ok[:, :0]
         self.has_empty_rows = not bool(ok.any(dim=1).all())
-        self.mask = None
-        if not bool(ok.all()):
-            self.mask = torch.zeros(ok.shape).masked_fill(~ok, -math.inf)
+        self.masks = tuple(
+            (columns, torch.zeros(part.shape).masked_fill(~part, -math.inf))
+            for columns in _stretches((~ok).any(dim=0))
+            for part in [ok[:, columns]]
+        )
+
+
+def _stretches(marked: Tensor) -> list[slice]:
+    """Slices that hold every marked place and few others: a mask's ragged edges."""
+    places = marked.nonzero()[:, 0]
+    if not len(places):
+        return []
+    jumps = (places.diff() > WIDE_GAP).nonzero()[:, 0].tolist()
+    first, last = [0, *(jump + 1 for jump in jumps)], [*jumps, len(places) - 1]
+    return [slice(int(places[a]), int(places[b]) + 1) for a, b in zip(first, last, strict=True)]
 
 
 def _evaluate(part: Pattern, done: Pattern | None, queries: list[range], keys: Tensor) -> Tensor:

@@ -156,3 +156,10 @@ def test_the_stored_characters_model_reaches_its_stored_score():
     tolerance = 0.01 if len(ids) == stored["n_characters"] else 0.1  # CPython's text grows
     bits = characters.bits_per_character(model, config.n)
     assert bits == pytest.approx(stored["runs"][0]["scores"]["bits"], abs=tolerance)
+
+
+def test_a_benchmark_that_never_ran_has_no_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "results_folder", lambda: tmp_path)
+    assert records.load_bench() == {"machine": None, "cells": []}
+    (tmp_path / "bench.json").write_text('{"machine": {"cpu": "µ"}, "cells": [1]}', "utf-8")
+    assert records.load_bench() == {"machine": {"cpu": "µ"}, "cells": [1]}

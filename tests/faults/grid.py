@@ -137,24 +137,24 @@ FAULTS = [
     ),
     Fault(
         "runs at unequal distances are taken for a strip",
-        "groups.py",
+        "places.py",
         "(len(run), run.step) != like or run.start != first.start + n_runs * apart",
         "(len(run), run.step) != like",
         SCHEDULE + "test_equal_runs_at_equal_distances_are_one_view",
     ),
     Fault(
         "runs of unequal lengths are taken for a strip",
-        "groups.py",
+        "places.py",
         "if (len(run), run.step) != like or run.start",
         "if run.start",
         SCHEDULE + "test_every_allowed_pair_of_a_public_pattern_is_in_one_group",
     ),
     Fault(
         "a strip forgets the step inside its runs",
-        "groups.py",
+        "places.py",
         "windows.transpose(2, 3)[:, :, ::step]",
         "windows.transpose(2, 3)[:, :, : len(self.first)]",
-        SCHEDULE + "test_places_take_and_add_the_rows_they_name",
+        SCHEDULE + "test_places_take_and_add_to_the_rows_they_name",
     ),
     Fault(
         "a token reads the spans above it",

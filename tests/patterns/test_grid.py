@@ -267,11 +267,11 @@ def test_tiles_compute_their_pairs_and_no_others():
     lowered = schedule(around, 64 * 64)
     assert lowered.n_pairs == around.edges(64 * 64)
     assert len(lowered.groups) == 16
-    assert all(group.mask is None for group in lowered.groups)
+    assert all(group.masks == () for group in lowered.groups)
     assert all(len(group.keys.strips) == 1 for group in lowered.groups)  # one view each
     causal = schedule(image_2d(64, 64, 16, 8), 64 * 64)
     assert causal.n_pairs == image_2d(64, 64, 16, 8).edges(64 * 64) + 16 * 256 * 255 // 2
-    assert len({id(group.mask) for group in causal.groups}) <= 9
+    assert len({id(group.masks) for group in causal.groups}) <= 9
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -287,7 +287,7 @@ def test_the_pairs_of_tiles_grow_in_proportion_to_the_picture(causal):
 def test_rows_and_columns_compute_their_pairs_and_no_others(rule):
     lowered = schedule(rule, 64 * 64)
     assert lowered.n_pairs == rule.edges(64 * 64) == 64**3
-    assert all(group.mask is None for group in lowered.groups)
+    assert all(group.masks == () for group in lowered.groups)
 
 
 def test_tiles_in_their_order_are_each_pixel_once():

@@ -1,5 +1,23 @@
 """What patterns and layers cost, and how far they carry a signal."""
 
+from tinyattn.analysis.complexity import (
+    Cost,
+    attention_cost,
+    attention_flops,
+    computed_pairs,
+    convolution_cost,
+    core_cost,
+    decoder_layer_cost,
+    encoder_layer_cost,
+    ffn_cost,
+    ffn_flops,
+    fully_connected_cost,
+    kept_pairs,
+    linear_cost,
+    norm_cost,
+    recurrence_cost,
+)
+from tinyattn.analysis.crossover import Ratios, ratios_to_dense
 from tinyattn.analysis.graphs import (
     adjacency,
     max_path_length,
@@ -9,13 +27,51 @@ from tinyattn.analysis.graphs import (
     receptive_field,
     spectral_gap,
 )
+from tinyattn.analysis.ledger import Claim, Ledger
+from tinyattn.analysis.measure import (
+    CountBytes,
+    Fit,
+    fit_exponent,
+    kept_bytes,
+    medians,
+    parameters,
+    peak_memory,
+    take_turns,
+)
 
 __all__ = [
+    "Claim",
+    "Cost",
+    "CountBytes",
+    "Fit",
+    "Ledger",
+    "Ratios",
     "adjacency",
+    "attention_cost",
+    "attention_flops",
+    "computed_pairs",
+    "convolution_cost",
+    "core_cost",
+    "decoder_layer_cost",
+    "encoder_layer_cost",
+    "ffn_cost",
+    "ffn_flops",
+    "fit_exponent",
+    "fully_connected_cost",
+    "kept_bytes",
+    "kept_pairs",
+    "linear_cost",
     "max_path_length",
+    "medians",
     "mixing_time",
     "n_components",
+    "norm_cost",
+    "parameters",
     "path_lengths",
+    "peak_memory",
+    "ratios_to_dense",
     "receptive_field",
+    "recurrence_cost",
     "spectral_gap",
+    "take_turns",
 ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import asdict
 
 import torch
 
-from tinyattn.experiments import characters, dates, digits
-from tinyattn.experiments.records import record, save, save_weights, timed
+from tinyattn.experiments import characters, dates, digits, long_characters, retrieval
+from tinyattn.experiments.records import load, record, save, save_weights, timed
 
 SEEDS = (0, 1, 2)
 
@@ -62,7 +63,49 @@ def run_characters() -> str:
     return _verdict("characters", "worst bits per character", worst, worst < ngrams["4-gram"])
 
 
-EXPERIMENTS = {"dates": run_dates, "digits": run_digits, "characters": run_characters}
+def run_long_characters() -> str:
+    """Longer stretches of the manual, one seed; it has to beat every model of `run_characters`."""
+    config, seed = long_characters.CONFIG, long_characters.SEED
+    model = long_characters.build(config, seed)
+    losses, seconds = timed(lambda: characters.fit(model, config, seed))
+    save_weights(long_characters.NAME, model)
+    bits = characters.bits_per_character(model, config.n)
+    short = load("characters")
+    bar = min(run["scores"]["bits"] for run in short["runs"])
+    save(
+        long_characters.NAME,
+        config,
+        [record(seed, losses, seconds, {"bits": bits})],
+        bar=bar,
+        baselines=short["baselines"],
+        n_characters=len(characters.text()[0]),
+    )
+    return _verdict(long_characters.NAME, "bits per character", bits, bits < bar)
+
+
+def run_retrieval() -> str:
+    """Every pattern on one name and on several; with one, each has to do what its paths allow."""
+    hard, runs = retrieval.RetrievalConfig(), []
+    for config in (retrieval.ONE_NAME, hard):
+        for pattern in retrieval.patterns(config):
+            for seed in retrieval.SEEDS:
+                runs.append(retrieval.run(config, pattern, seed))
+                print(pattern, runs[-1]["n_names"], runs[-1]["seed"], runs[-1]["scores"])
+    described = retrieval.described(hard)
+    save("retrieval", hard, runs, bar=retrieval.BAR, one=asdict(retrieval.ONE_NAME), **described)
+    worst = max(
+        run["scores"]["ceiling"] - run["scores"]["accuracy"] for run in runs if run["n_names"] == 1
+    )
+    return _verdict("retrieval", "furthest below the paths", worst, worst <= retrieval.BAR)
+
+
+EXPERIMENTS = {
+    "dates": run_dates,
+    "digits": run_digits,
+    "characters": run_characters,
+    "long_characters": run_long_characters,
+    "retrieval": run_retrieval,
+}
 
 
 def _verdict(name: str, what: str, value: float, met: bool) -> str:

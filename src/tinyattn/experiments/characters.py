@@ -16,6 +16,7 @@ from tinyattn.ngram import WittenBell
 from tinyattn.training import seeded, train
 from tinyattn.transformer import Decoder, T5Bias, TransformerConfig
 from tinyattn.transformer.generate import evaluating
+from tinyattn.transformer.positions import Positions
 
 ALPHABET = "".join(map(chr, range(32, 127))) + "\n" + Characters.UNKNOWN
 CODEC = Characters(ALPHABET)
@@ -53,7 +54,7 @@ def text() -> tuple[Int64[Tensor, "n"], list[slice], list[slice]]:
     return ids, *split_blocks(len(ids), BLOCK)
 
 
-def build(config: CharactersConfig, seed: int) -> Decoder:
+def build(config: CharactersConfig, seed: int, positions: type[Positions] = T5Bias) -> Decoder:
     """The untrained model of a seed."""
     with seeded(seed):
         return Decoder(
@@ -63,7 +64,7 @@ def build(config: CharactersConfig, seed: int) -> Decoder:
                 n_heads=config.n_heads,
                 d_ff=4 * config.d_model,
                 n_layers=config.n_layers,
-                positions=T5Bias,
+                positions=positions,
                 tie_embeddings=False,
             )
         )

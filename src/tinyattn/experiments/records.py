@@ -86,6 +86,18 @@ def load(name: str) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def load_bench() -> dict[str, Any]:
+    """What `make bench` wrote to results/bench.json; no machine and no cells if it never ran.
+
+    Chapters then say that nothing was measured, instead of failing for a number that every
+    machine has to find for itself.
+    """
+    path = results_folder() / "bench.json"
+    if not path.is_file():
+        return {"machine": None, "cells": []}
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def save_weights(name: str, model: nn.Module) -> Path:
     """Write results/NAME.npz: every parameter under its name, in half the digits (float16)."""
     path = results_folder() / f"{name}.npz"

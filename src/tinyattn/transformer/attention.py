@@ -9,10 +9,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.checks import whole_numbers
+from tinyattn.content.router import (
+    Router,
+    RulePerHead,
+    check_routers,
+    has_router,
+    routed_attention,
+    routed_weights,
+)
 from tinyattn.dense import attention_weights, check_mask
 from tinyattn.engine import sparse_attention
 from tinyattn.groups import schedule
-from tinyattn.patterns import Pattern, PerHead
+from tinyattn.patterns import Pattern
 from tinyattn.patterns.base import QUERIES_PER_GROUP
 from tinyattn.transformer.positions import Positions
 
@@ -85,14 +93,16 @@ class MultiHeadAttention(nn.Module):
         n_heads: number of heads; divides d_model unless d_head is given.
         pattern: which keys a query may read in self-attention, one rule or one for each head;
             all of them if not given. Where that leaves less than half of the work, only the
-            pairs it keeps are computed.
+            pairs it keeps are computed. A router stands for a rule that reads the tokens: it
+            takes no mask, no cache and no positions that add to scores.
         positions: scheme that turns q and k, or adds to scores and values.
         bias: whether the four linear maps have one.
         scale: what q kᵀ is multiplied by; 1 / √d_head if not given.
         d_head: width of a head; d_model / n_heads if not given.
 
     Raises:
-        ValueError: if a size is below 1, or d_model is not divisible by n_heads.
+        ValueError: if a size is below 1, d_model is not divisible by n_heads, or a router is made
+            for other heads, or meets positions that add to scores.
         TypeError: if a size is no whole number, or pattern or positions are something else.
 
     Source:
@@ -110,7 +120,7 @@ class MultiHeadAttention(nn.Module):
         d_model: int,
         n_heads: int,
         *,
-        pattern: PerHead | None = None,
+        pattern: RulePerHead | None = None,
         positions: Positions | None = None,
         bias: bool = True,
         scale: float | None = None,
@@ -138,18 +148,27 @@ class MultiHeadAttention(nn.Module):
             )
         rules = pattern if isinstance(pattern, tuple) else (pattern,)
         for rule in () if pattern is None else rules:
-            if not isinstance(rule, Pattern):
+            if not isinstance(rule, (Pattern, Router)):
                 raise TypeError(
                     f"pattern must be a rule such as Causal(), got {type(rule).__name__}; a tuple "
                     "has one for each head, and a matrix goes to forward as its mask"
                 )
+        check_routers(pattern, n_heads, d_head)
         if positions is not None and not isinstance(positions, Positions):
             raise TypeError(f"positions must be a scheme such as RoPE(d_head), got {positions!r}")
         if scale is not None and not math.isfinite(scale):
             raise ValueError(f"scale must be a finite number, got {scale}")
+        if has_router(pattern) and positions is not None and positions.in_scores:
+            raise ValueError(
+                f"a router takes positions in the tokens or in q and k, such as RoPE, but "
+                f"{type(positions).__name__} adds to the scores of all pairs"
+            )
         self.n_heads = n_heads
         self.d_head = d_head
         self.pattern = pattern
+        if isinstance(pattern, tuple) and has_router(pattern):
+            routers = [rule for rule in dict.fromkeys(pattern) if isinstance(rule, Router)]
+            self.routers = nn.ModuleList(routers)  # a tuple alone would not register them
         self.positions = Positions() if positions is None else positions
         self.scale = 1.0 / math.sqrt(d_head) if scale is None else scale
         self.query = nn.Linear(d_model, n_heads * d_head, bias=bias)
@@ -180,7 +199,8 @@ class MultiHeadAttention(nn.Module):
             return_weights: also return the weights (b, h, n_q, n_k).
 
         Raises:
-            ValueError: if shapes do not fit, or a pattern or positions meet cross-attention.
+            ValueError: if shapes do not fit, a pattern or positions meet cross-attention, or a
+                router meets a mask or a cache.
             TypeError: if mask or key_padding is not bool.
         """
         if x.dim() != 3 or x.shape[-1] != self.query.in_features:
@@ -189,6 +209,9 @@ class MultiHeadAttention(nn.Module):
             )
         if context is not None:
             self._check_context(x, context)
+        routed = has_router(self.pattern)
+        if routed and (mask is not None or cache is not None):
+            self._refuse_with_router("mask" if cache is None else "cache")
         q = self.split_heads(self.query(x))
         if context is None:
             q, k, v, i, j = self._self_attend(x, q, cache)
@@ -197,6 +220,8 @@ class MultiHeadAttention(nn.Module):
             i, j = self._places(q.shape[-2], q), self._places(k.shape[-2], q)
         if key_padding is not None:
             key_padding = self._check_padding(key_padding, q, j)
+        if routed:
+            return self._route(q, k, v, key_padding, return_weights)
         whole = mask is None and not return_weights and not self.positions.in_scores
         if (
             whole
@@ -219,6 +244,21 @@ class MultiHeadAttention(nn.Module):
             heads = heads + extra
         out = self.join_heads(heads)
         return (out, weights) if return_weights else out
+
+    def _route(
+        self, q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, return_weights: bool
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        options = {"key_padding": key_padding, "scale": self.scale}
+        out = self.join_heads(routed_attention(q, k, v, self.pattern, **options))
+        return (out, routed_weights(q, k, self.pattern, **options)) if return_weights else out
+
+    def _refuse_with_router(self, what: str) -> None:
+        why = {
+            "mask": "chooses among all tokens of a sequence and takes no mask, only key_padding",
+            "cache": "groups the tokens of a whole sequence and takes no cache; "
+            "generate with use_cache=False",
+        }
+        raise ValueError(f"a router {why[what]}, got a {what} with {self.pattern!r}")
 
     def _pays(self, n_q: int, n_k: int) -> bool:
         """Whether the patterns leave less than half of the pairs to compute.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tinyattn.patterns import PerHead
+from tinyattn.content.router import RulePerHead
 from tinyattn.transformer.attention import KVCache, MultiHeadAttention
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.feedforward import FeedForward
@@ -55,7 +55,7 @@ class EncoderLayer(nn.Module):
         self,
         config: TransformerConfig,
         *,
-        pattern: PerHead | None = None,
+        pattern: RulePerHead | None = None,
         positions: Positions | None = None,
     ) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class DecoderLayer(nn.Module):
         self,
         config: TransformerConfig,
         *,
-        pattern: PerHead | None = None,
+        pattern: RulePerHead | None = None,
         positions: Positions | None = None,
         cross_attention: bool = True,
     ) -> None:

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
 from tinyattn.checks import whole_numbers
-from tinyattn.patterns import Causal, Pattern, PerHead
+from tinyattn.content.router import Router, RulePerHead, own_copy
+from tinyattn.patterns import Causal, Pattern
 from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, LayerCache
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.embedding import Embedding
@@ -23,7 +24,8 @@ class Encoder(nn.Module):
     Args:
         config: sizes and choices.
         pattern: which tokens may read which: one rule, a tuple with one for each head, or a list
-            with one of these for each layer; all of them if not given.
+            with one of these for each layer; all of them if not given. A router stands for a
+            rule; given once, it is copied, so that every layer learns its own.
 
     Source:
         Vaswani et al. 2017 (arXiv:1706.03762); Lin et al. 2022, section 2.1. A pre-norm stack
@@ -36,7 +38,10 @@ class Encoder(nn.Module):
     """
 
     def __init__(
-        self, config: TransformerConfig, *, pattern: PerHead | list[PerHead | None] | None = None
+        self,
+        config: TransformerConfig,
+        *,
+        pattern: RulePerHead | list[RulePerHead | None] | None = None,
     ) -> None:
         super().__init__()
         self.config = config
@@ -100,7 +105,7 @@ class Decoder(nn.Module):
         config: TransformerConfig,
         cross_attention: bool = False,
         *,
-        pattern: PerHead | list[PerHead | None] | None = None,
+        pattern: RulePerHead | list[RulePerHead | None] | None = None,
     ) -> None:
         super().__init__()
         self.config = config
@@ -238,10 +243,10 @@ def _positions(
 
 
 def _in_layers(
-    pattern: PerHead | list[PerHead | None] | None, config: TransformerConfig
-) -> list[PerHead | None]:
+    pattern: RulePerHead | list[RulePerHead | None] | None, config: TransformerConfig
+) -> list[RulePerHead | None]:
     if not isinstance(pattern, list):
-        return [pattern] * config.n_layers
+        return [own_copy(pattern) for _ in range(config.n_layers)]
     if len(pattern) != config.n_layers:
         raise ValueError(
             f"a list of patterns has one for each of the {config.n_layers} layers, "
@@ -250,11 +255,17 @@ def _in_layers(
     return list(pattern)
 
 
-def _causal(pattern: PerHead | None) -> PerHead:
+def _causal(pattern: RulePerHead | None) -> RulePerHead:
     if pattern is None:
         return Causal()
     if isinstance(pattern, tuple):
-        return tuple(_causal(rule) if isinstance(rule, Pattern) else rule for rule in pattern)
+        return tuple(
+            _causal(rule) if isinstance(rule, (Pattern, Router)) else rule for rule in pattern
+        )
+    if isinstance(pattern, Router) and not pattern.causal:
+        raise ValueError(
+            f"a decoder needs a causal router, such as with causal=True, got {pattern}"
+        )
     return pattern & Causal() if isinstance(pattern, Pattern) else pattern
 
 
