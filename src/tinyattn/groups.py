@@ -156,8 +156,12 @@ def _lower(
 def _reach(part: Pattern, queries: list[range], n_k: int) -> list[range]:
     if len(queries) == 1:
         return part.reach(queries[0], n_k)
-    reached = {keys: None for run in queries for keys in part.reach(run, n_k)}
-    return merged(list(reached))
+    reached: list[list[range]] = []
+    for run in queries:
+        keys = part.reach(run, n_k)
+        if keys not in reached:  # the rows of a tile all reach the same
+            reached.append(keys)
+    return reached[0] if len(reached) == 1 else merged([keys for some in reached for keys in some])
 
 
 class _Lowered:

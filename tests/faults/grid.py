@@ -5,6 +5,8 @@ from tests.faults.fault import Fault
 GRID = "patterns/test_grid.py::"
 TREE = "patterns/test_tree.py::"
 SCHEDULE = "test_groups.py::"
+AXIAL = "transformer/test_axial.py::"
+TREE_LAYERS = "transformer/test_tree_layers.py::"
 
 FAULTS = [
     Fault(
@@ -68,7 +70,7 @@ FAULTS = [
         "patterns/grid.py",
         "((right < 0) | (j <= i))",
         "(j <= i)",
-        GRID + "test_gradients_flow_along_the_order_of_generation",
+        GRID + "test_raster_order_may_not_be_taken_for_the_order_of_generation",
     ),
     Fault(
         "the band above a tile has no flanges",
@@ -80,8 +82,8 @@ FAULTS = [
     Fault(
         "the strip beside a tile ends at the query's row",
         "patterns/grid.py",
-        "min(bottom if self.causal else bottom + self.flange[0], self.height)",
-        "min(last_row + 1 if self.causal else bottom + self.flange[0], self.height)",
+        "for row in range(top, bottom)]",
+        "for row in range(top, bottom - rule.causal)]",
         SCHEDULE + "test_every_allowed_pair_of_a_public_pattern_is_in_one_group",
     ),
     Fault(
@@ -227,15 +229,8 @@ FAULTS = [
     Fault(
         "only the last token of a group is asked for its left end",
         "patterns/tree.py",
-        "size - bounds[1][3][level]",
-        "size - bounds[1][2][level]",
-        SCHEDULE + "test_every_allowed_pair_of_a_public_pattern_is_in_one_group",
-    ),
-    Fault(
-        "spans of all levels share masks",
-        "patterns/tree.py",
-        "return level, keys[0] - (place << level)",
-        "return ()",
+        "size - self._stop(self.n - 1 - a, level)",
+        "size - self._stop(self.n - 1 - b, level)",
         SCHEDULE + "test_every_allowed_pair_of_a_public_pattern_is_in_one_group",
     ),
     Fault(
@@ -244,5 +239,82 @@ FAULTS = [
         "[[range(at, at + 1)] for nodes in levels[shared + 1 :] for at in nodes]",
         "[[nodes] for nodes in levels[shared + 1 :] if len(nodes)]",
         TREE + "test_pairs_computed_grow_like_the_pairs_of_the_rule",
+    ),
+    Fault(
+        "rows and columns of positions change places",
+        "transformer/axial.py",
+        "self.rows[:, None] + self.columns)",
+        "self.rows + self.columns[:, None])",
+        AXIAL + "test_each_pixel_gets_the_vectors_of_its_row_and_its_column",
+    ),
+    Fault(
+        "the outer part knows the pixel's own row",
+        "transformer/axial.py",
+        "self.shifted_right(values) + self.shifted_down(above)",
+        "self.shifted_right(values) + above",
+        AXIAL + "test_each_pixel_hears_of_those_before_it_and_of_all_of_them",
+    ),
+    Fault(
+        "the inner part knows the pixel itself",
+        "transformer/axial.py",
+        "self.shifted_right(values) + self.shifted_down(above)",
+        "values + self.shifted_down(above)",
+        AXIAL + "test_each_pixel_hears_of_those_before_it_and_of_all_of_them",
+    ),
+    Fault(
+        "the columns of the outer part are not masked",
+        "transformer/axial.py",
+        "for rule in (rows, columns & Causal())",
+        "for rule in (rows, columns)",
+        AXIAL + "test_each_pixel_hears_of_those_before_it_and_of_all_of_them",
+    ),
+    Fault(
+        "the rows of the outer part are masked",
+        "transformer/axial.py",
+        "for rule in (rows, columns & Causal())",
+        "for rule in (rows & Causal(), columns & Causal())",
+        AXIAL + "test_each_pixel_hears_of_those_before_it_and_of_all_of_them",
+    ),
+    Fault(
+        "a shift to the right goes on into the next row",
+        "transformer/axial.py",
+        "torch.zeros_like(rows[:, :, :1])",
+        "rows[:, :, -1:].roll(1, 1)",
+        AXIAL + "test_shifts_move_by_one_row_and_by_one_pixel_and_bring_in_zeros",
+    ),
+    Fault(
+        "edge vectors are not scaled with the scores",
+        "transformer/tree.py",
+        "q @ self.r.T * scale",
+        "q @ self.r.T",
+        TREE_LAYERS + "test_a_typed_edge_adds_its_vector_to_the_key",
+    ),
+    Fault(
+        "edges are typed from the key's side",
+        "transformer/tree.py",
+        "self.types[i[:, None], j]",
+        "self.types[j, i[:, None]]",
+        TREE_LAYERS + "test_a_typed_edge_adds_its_vector_to_the_key",
+    ),
+    Fault(
+        "padding takes part in spans",
+        "transformer/tree.py",
+        "real[:, :n] = True if key_padding is None else key_padding",
+        "real[:] = True",
+        TREE_LAYERS + "test_a_short_text_is_padded_and_its_padding_read_by_nobody",
+    ),
+    Fault(
+        "a span of padding and tokens is taken for padding",
+        "transformer/tree.py",
+        ".any(dim=2)",
+        ".all(dim=2)",
+        TREE_LAYERS + "test_a_short_text_is_padded_and_its_padding_read_by_nobody",
+    ),
+    Fault(
+        "the first span stands in for the root",
+        "transformer/tree.py",
+        "return x[:, :n], x[:, -1]",
+        "return x[:, :n], x[:, self.tree.n]",
+        TREE_LAYERS + "test_the_root_hears_of_every_token",
     ),
 ]

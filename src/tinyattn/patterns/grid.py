@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Int64, Integer
@@ -304,23 +305,13 @@ class ImageBlocks(Pattern):
         return total
 
     def reach(self, queries: range, n_k: int) -> list[range]:
-        row, last_row = queries[0] // self.width, queries[-1] // self.width
-        top = row - row % self.block[0]
-        bottom = last_row - last_row % self.block[0] + self.block[0]
-        first = max(top - self.flange[0], 0)
-        last = min(bottom if self.causal else bottom + self.flange[0], self.height)
         corner = self._corner(queries)
-        if corner is None:
-            return clipped(first * self.width, last * self.width, n_k)
-        left = max(corner[1] - self.flange[1], 0)
-        right = min(corner[1] + self.block[1], self.width)
-        wide = min(right + self.flange[1], self.width)
-        stops = [wide if not self.causal or at < top else right for at in range(first, last)]
-        rows = [
-            range(at * self.width + left, min(at * self.width + stop, n_k))
-            for at, stop in zip(range(first, last), stops, strict=True)
-        ]
-        return merged(rows)
+        if corner is not None:
+            return _memory(self, *corner, n_k)
+        row, last_row = queries[0] // self.width, queries[-1] // self.width
+        top = row - row % self.block[0] - self.flange[0]
+        bottom = last_row - last_row % self.block[0] + self.block[0] + self.flange[0]
+        return clipped(max(top, 0) * self.width, bottom * self.width, n_k)
 
     @property
     def order(self) -> Tiles:
@@ -337,12 +328,34 @@ class ImageBlocks(Pattern):
         return seen if one_row else (*seen, key_col)  # where rows wrap around, the place matters
 
     def _corner(self, queries: range) -> tuple[int, int] | None:
-        """Row and column of the first pixel of the tile, if one row of one tile holds them all."""
-        row, col = divmod(queries[0], self.width)
-        last_row, last_col = divmod(queries[-1], self.width)
-        if row != last_row or col // self.block[1] != last_col // self.block[1]:
-            return None
-        return row - row % self.block[0], col - col % self.block[1]
+        return _corner_of(queries[0], queries[-1], self.width, *self.block)
+
+
+@lru_cache(maxsize=4096)
+def _corner_of(
+    first: int, last: int, width: int, tile_height: int, tile_width: int
+) -> tuple[int, int] | None:
+    """Row and column where the tile begins that holds these pixels in one row; None if none does."""
+    (row, col), (last_row, last_col) = divmod(first, width), divmod(last, width)
+    if row != last_row or col // tile_width != last_col // tile_width:
+        return None
+    return row - row % tile_height, col - col % tile_width
+
+
+@lru_cache(maxsize=4096)
+def _memory(rule: ImageBlocks, top: int, left: int, n_k: int) -> list[range]:
+    """What the tile with that corner reads, row by row."""
+    (tile_height, tile_width), (up, side) = rule.block, rule.flange
+    bottom = min(top + tile_height, rule.height)
+    right = min(left + tile_width, rule.width)
+    wide = range(max(left - side, 0), min(right + side, rule.width))
+    beside = range(wide.start, right)
+    rows = [(row, wide) for row in range(max(top - up, 0), top)]
+    rows += [(row, beside if rule.causal else wide) for row in range(top, bottom)]
+    if not rule.causal:
+        rows += [(row, wide) for row in range(bottom, min(bottom + up, rule.height))]
+    starts = [(row * rule.width, cols) for row, cols in rows]
+    return merged([range(at + cols.start, min(at + cols.stop, n_k)) for at, cols in starts])
 
 
 def _cuts(length: int, size: int) -> list[tuple[int, int]]:

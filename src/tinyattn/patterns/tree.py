@@ -192,30 +192,44 @@ class BinaryTree(Pattern):
         return total
 
     def reach(self, queries: range, n_k: int) -> list[range]:
+        n_tokens = min(n_k, self.n)
         keys: list[range] = []
-        levels = self.levels(n_k)
-        for level, nodes in enumerate(levels[1:], start=1):  # spans among the queries
-            spans = range(max(queries[0], nodes.start), min(queries[-1] + 1, nodes.stop))
-            if len(spans):
-                left, right = spans.start - nodes.start, spans.stop - nodes.start
-                keys += clipped(left << level, right << level, min(n_k, self.n))
         if queries[0] < self.n:
-            keys += self._around(queries[0], min(queries[-1], self.n - 1), levels)
+            keys += self._around(queries[0], min(queries[-1], self.n - 1), n_k)
+        for level in range(self._level(queries[0]), self._level(queries[-1]) + 1):
+            nodes = range(self.first(level), self.first(level + 1))
+            left = max(queries[0], nodes.start) - nodes.start
+            right = min(queries[-1] + 1, nodes.stop) - nodes.start
+            keys += clipped(left << level, right << level, n_tokens)
         return merged(keys)
 
-    def _around(self, a: int, b: int, levels: list[range]) -> list[range]:
-        """What any of the tokens a … b reads, level by level."""
-        keys = clipped(a, b + 1, levels[0].stop)
-        ends = torch.tensor([a, b, self.n - 1 - b, self.n - 1 - a])
-        at = torch.arange(self.depth)
-        bounds = [bound.tolist() for bound in self._bounds(ends[:, None], at)]
-        for level, nodes in enumerate(levels[: self.depth]):
-            size = self.n >> level
-            right = range(bounds[0][0][level], min(bounds[1][1][level], size))
-            left = range(max(size - bounds[1][3][level], 0), size - bounds[0][2][level])
+    def _around(self, a: int, b: int, n_k: int) -> list[range]:
+        """What any of the tokens a … b reads besides itself, level by level."""
+        keys: list[range] = []
+        for level in range(self.depth):
+            start, size = self.first(level), self.n >> level
+            right = range(self._first(a, level), min(self._stop(b, level), size))
+            left = range(
+                max(size - self._stop(self.n - 1 - a, level), 0),
+                size - self._first(self.n - 1 - b, level),
+            )
             for side in (left,) if self.causal else (left, right):
-                keys += clipped(nodes.start + side.start, nodes.start + side.stop, nodes.stop)
+                keys += clipped(start + side.start, min(start + side.stop, start + size), n_k)
         return keys
+
+    def _first(self, i: int, level: int) -> int:
+        """`_bounds`, its first half, of one token."""
+        if level == 0:
+            return i + 1
+        return (2 * self.k + ((i + 1 - self.k) >> (level - 1)) + 1) >> 1
+
+    def _stop(self, i: int, level: int) -> int:
+        """`_bounds`, its second half, of one token."""
+        arrived = 2 * self.k + ((i + 1 - self.k) >> level)
+        return arrived + arrived % 2
+
+    def _level(self, at: int) -> int:
+        return self.depth + 1 - (self.n_nodes - at).bit_length()
 
     @property
     def order(self) -> Branches:
@@ -225,7 +239,7 @@ class BinaryTree(Pattern):
         """Spans look alike all along a level; tokens do not, as each has its own way up."""
         if queries[0] < self.n or keys[-1] >= self.n:
             return None
-        level = self.depth + 1 - (self.n_nodes - queries[0]).bit_length()
+        level = self._level(queries[0])
         place = queries[0] - self.first(level)
         if queries[-1] >= self.first(level + 1):
             return None

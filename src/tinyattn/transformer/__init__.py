@@ -1,6 +1,7 @@
 """The Transformer, part by part, and the three models made of the parts."""
 
 from tinyattn.transformer.attention import KVCache, MultiHeadAttention
+from tinyattn.transformer.axial import AxialPositions, AxialTransformer
 from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, Residual
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.etc import EtcPositions
@@ -16,10 +17,15 @@ from tinyattn.transformer.positions import (
 )
 from tinyattn.transformer.relative import RoPE, Shaw, T5Bias
 from tinyattn.transformer.star import StarTransformer
+from tinyattn.transformer.tree import BPTransformer, EdgeTypes
 
 __all__ = [
+    "AxialPositions",
+    "AxialTransformer",
+    "BPTransformer",
     "Decoder",
     "DecoderLayer",
+    "EdgeTypes",
     "Encoder",
     "EncoderLayer",
     "EtcPositions",

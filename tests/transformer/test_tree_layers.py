@@ -1,0 +1,119 @@
+"""BP-Transformer's layers: typed edges by loops, padding, two hops, and no way from the future."""
+
+import pytest
+import torch
+
+from tinyattn import attention
+from tinyattn.patterns import Window, bp_transformer
+from tinyattn.transformer import (
+    BPTransformer,
+    EdgeTypes,
+    MultiHeadAttention,
+    TransformerConfig,
+)
+
+from ..close import assert_same
+from .tiny import randn, scrambled
+
+CONFIG = TransformerConfig(vocab_size=11, d_model=8, n_heads=2, d_ff=16, n_layers=2)
+
+
+def typed(k=2, clip=2, causal=False):
+    tree = bp_transformer(8, k, causal=causal)
+    return scrambled(MultiHeadAttention(8, 2, pattern=tree, positions=EdgeTypes(tree, 4, clip)), 0)
+
+
+@pytest.mark.parametrize("clip", [0, 1, 9])
+def test_a_typed_edge_adds_its_vector_to_the_key(clip):
+    layer, x = typed(clip=clip), randn(2, 15, 8)
+    q, k, v = (layer.split_heads(m(x)) for m in (layer.query, layer.key, layer.value))
+    tree, at = layer.pattern, torch.arange(15)
+    types = tree.edge_types(at[:, None], at, clip)
+    out = torch.zeros_like(q)
+    for i in range(15):
+        read = (types[i] >= 0).nonzero()[:, 0]
+        keys = k[:, :, read] + layer.positions.r[types[i, read]]
+        out[:, :, i : i + 1] = attention(q[:, :, i : i + 1], keys, v[:, :, read])
+    assert_same(layer(x), layer.join_heads(out))
+
+
+def test_a_type_changes_nothing_within_a_span():
+    layer, x = typed(), randn(2, 15, 8)
+    before = layer(x)
+    with torch.no_grad():
+        layer.positions.r[4::5] += 3.0  # slot 2 k: a token for itself, or for its span
+    after = layer(x)
+    assert_same(after[:, 8:], before[:, 8:])
+    assert not torch.allclose(after[:, :8], before[:, :8])
+
+
+def test_there_is_a_vector_for_each_slot_of_each_size():
+    assert EdgeTypes(bp_transformer(64, 3), 4, clip=2).r.shape == (7 * 3, 4)
+    assert EdgeTypes(bp_transformer(64, 3), 4).types.max() < 7 * 6
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("n", [1, 5, 8])
+def test_a_short_text_is_padded_and_its_padding_read_by_nobody(n, norm_first):
+    config = TransformerConfig(**{**CONFIG.__dict__, "norm_first": norm_first})
+    model = scrambled(BPTransformer(config, n=8, k=2), 0)
+    tokens = torch.randint(11, (3, 8), generator=torch.Generator().manual_seed(0))
+    leaves, root = model(tokens[:, :n])
+    assert leaves.shape == (3, n, 8)
+    real = (torch.arange(8) < n).expand(3, 8)
+    changed = torch.where(real, tokens, (tokens + 3) % 11)
+    again, same_root = model(changed, key_padding=real)
+    assert_same(again[:, :n], leaves)
+    assert_same(same_root, root)
+
+
+def test_two_layers_tell_every_token_of_every_other_and_one_does_not():
+    tokens = torch.arange(8)[None]
+    for n_layers, everyone in ((1, False), (2, True)):
+        config = TransformerConfig(**{**CONFIG.__dict__, "n_layers": n_layers})
+        model = scrambled(BPTransformer(config, n=8, k=1), 0)
+        before, _ = model(tokens)
+        heard = torch.zeros(8, 8, dtype=torch.bool)
+        for j in range(8):
+            other = tokens.clone()
+            other[0, j] = 9
+            heard[:, j] = (model(other)[0] - before).abs().amax(dim=(0, 2)) > 1e-9
+        assert heard.all() == everyone
+
+
+def test_a_causal_model_hears_nothing_of_later_tokens():
+    model = scrambled(BPTransformer(CONFIG, n=8, k=1, causal=True), 0)
+    tokens = torch.arange(8)[None]
+    before, _ = model(tokens)
+    for j in range(1, 8):
+        other = tokens.clone()
+        other[0, j:] = 9
+        assert torch.equal(model(other)[0][:, :j], before[:, :j])
+
+
+def test_the_root_hears_of_every_token():
+    model, tokens = scrambled(BPTransformer(CONFIG, n=8, k=1), 0), torch.arange(8)[None]
+    _, before = model(tokens)
+    for j in range(8):
+        other = tokens.clone()
+        other[0, j] = 9
+        assert not torch.allclose(model(other)[1], before)
+
+
+@pytest.mark.usefixtures("refusals")
+@pytest.mark.parametrize(
+    ("make", "error", "sentence"),
+    [
+        (lambda: EdgeTypes(Window(1), 4), TypeError, r"need bp_transformer\(n, k\), got Window"),
+        (lambda: EdgeTypes(bp_transformer(4, 1), 0), ValueError, "got d_head=0, clip=5"),
+        (lambda: EdgeTypes(bp_transformer(4, 1), 4, -1), ValueError, "got d_head=4, clip=-1"),
+        (
+            lambda: BPTransformer(CONFIG, 4, 1)(torch.zeros(1, 5, dtype=torch.long)),
+            ValueError,
+            "room for 4 tokens, got 5",
+        ),
+    ],
+)
+def test_what_does_not_fit_a_tree_is_refused(make, error, sentence):
+    with pytest.raises(error, match=sentence):
+        make()
