@@ -4,9 +4,11 @@ from tinyattn.show.describe import describe_mask
 from tinyattn.show.digests import digest
 from tinyattn.show.draw import curves, draw_mask, heatmap
 from tinyattn.show.figures import show, style
+from tinyattn.show.studio import MaskStudio
 from tinyattn.show.widgets import StaticWidget, explore
 
 __all__ = [
+    "MaskStudio",
     "StaticWidget",
     "curves",
     "describe_mask",

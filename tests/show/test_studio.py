@@ -1,0 +1,404 @@
+"""The Mask Studio without a browser: what it holds, what it sends, what it refuses."""
+
+import gzip
+import html
+import json
+import random
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from traitlets import TraitError
+
+import tinyattn.patterns
+from tinyattn import attention, sparse_attention
+from tinyattn.patterns import (
+    BlockLocal,
+    Causal,
+    Dilated,
+    Full,
+    Global,
+    Painted,
+    Random,
+    Strided,
+    Window,
+    bigbird,
+    etc,
+    longformer,
+    sparse_fixed,
+    sparse_strided,
+    star_transformer,
+)
+from tinyattn.show import MaskStudio
+from tinyattn.show.bitmaps import pack, unpack
+from tinyattn.show.palette import ATOMS, PRESETS, SIZES, taken_apart, written
+from tinyattn.show.settings import Setting
+
+NAMES = {name: getattr(tinyattn.patterns, name) for name in tinyattn.patterns.__all__}
+BY_KEY = {preset.key: preset for preset in PRESETS}
+
+
+def evaluated(expression, n):
+    return eval(expression, {"torch": torch, **NAMES}).mask(n)
+
+
+def browser_sends(studio, **state):
+    """What arrives when the browser changes traits of the widget."""
+    data = {"method": "update", "state": state, "buffer_paths": []}
+    studio._handle_msg({"content": {"data": data}, "buffers": []})
+
+
+def random_setting(rng):
+    """A setting from all atoms and presets, some cells painted."""
+    n = rng.choice(SIZES)
+    terms = {
+        atom.key: [rng.choice(values) for values in atom.parameters.values()]
+        for atom in rng.sample(ATOMS, rng.choice([0, 1, 1, 2, 2, 3]))
+    }
+    base = rng.choice([None, None, "bigbird", "sparse_fixed", "longformer"])
+    cells = [torch.rand(n, n) < 0.02 for _ in range(2)] if rng.random() < 0.3 else []
+    added, erased = (pack(mask) for mask in cells) if cells else ("", "")
+    return Setting(n, terms, rng.random() < 0.3, base, added, erased)
+
+
+# The pattern and its Python
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (Window(2) | Global(1), "Window(2) | Global(1)"),
+        ((Global(1) | Window(2)) & Causal(), "(Window(2) | Global(1)) & Causal()"),
+        (Dilated(2, 3), "Dilated(w=2, dilation=3)"),
+        (Strided(4) & Causal(), "Strided(4) & Causal()"),
+        (Causal(), "Causal()"),
+        (Full(), "Full()"),
+        (BlockLocal(4) | Random(16, 2, 1), "BlockLocal(4) | Random(16, r=2, seed=1)"),
+        (Window(40), "Window(40)"),
+        (star_transformer(), "Window(1) | Global(1)"),
+        (longformer(w=3, g=2), "Window(3) | Global(2)"),
+        (etc(n_global=2, w=1), "Window(1) | Global(2)"),
+        (sparse_strided(4), "(Window(4) | Strided(4)) & Causal()"),
+        (sparse_fixed(4, c=1), "sparse_fixed(stride=4, c=1)"),
+        (bigbird(16, 1, 1, 0), "bigbird(16, block_size=1, r=1, seed=0)"),
+        (BlockLocal(4, before=1), "BlockLocal(block_size=4, before=1)"),
+        (Window(1) | Window(3), "Window(1) | Window(3)"),
+        (Window(1) | (Window(3) & Causal()), "Window(1) | Window(3) & Causal()"),
+        (Global((0, 7)) | Window(1), "Global((0, 7)) | Window(1)"),
+        (Random(16, 2, 1, exclude=Window(1)), "Random(16, r=2, seed=1, exclude=Window(1))"),
+    ],
+)
+def test_a_studio_shows_the_pattern_that_it_starts_from_and_writes_it(pattern, text):
+    studio = MaskStudio(pattern, n=16)
+    assert studio.expression == text
+    assert torch.equal(studio.mask, pattern.mask(16))
+    assert torch.equal(studio.pattern.mask(16), pattern.mask(16))
+    assert torch.equal(evaluated(text, 16), pattern.mask(16))
+
+
+def test_a_pattern_with_parts_that_have_no_public_name_is_written_cell_by_cell():
+    pattern = sparse_fixed(4, c=2)
+    studio = MaskStudio(pattern, n=16)
+    assert torch.equal(evaluated(studio.expression, 16), pattern.mask(16))
+    assert studio.pattern == pattern
+
+
+def test_random_settings_are_written_as_python_with_the_same_mask():
+    rng = random.Random(0)
+    torch.manual_seed(0)
+    for _ in range(100):
+        setting = random_setting(rng)
+        text = setting.expression(BY_KEY)
+        assert torch.equal(evaluated(text, setting.n), setting.mask(BY_KEY)), text
+
+
+def test_nothing_at_all_is_a_pattern_too():
+    nothing = Setting(8)
+    assert nothing.expression(BY_KEY) == "Global(0)"
+    assert not nothing.mask(BY_KEY).any()
+    assert not evaluated(Setting(8, causal=True).expression(BY_KEY), 8).any()
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.key)
+@pytest.mark.parametrize("n", SIZES)
+def test_every_preset_is_written_as_python_with_the_same_mask(preset, n):
+    pattern, text = preset.at(n)
+    assert torch.equal(evaluated(text, n), pattern.mask(n))
+    studio = MaskStudio(preset.key, n=n)
+    assert torch.equal(studio.mask, pattern.mask(n))
+    assert torch.equal(evaluated(studio.expression, n), pattern.mask(n))
+
+
+def test_every_named_model_is_a_preset():
+    named = {"star_transformer", "longformer", "etc", "bigbird", "sparse_strided", "sparse_fixed"}
+    assert named <= set(BY_KEY)
+    for key in named:
+        assert BY_KEY[key].at(64)[1].startswith(f"{key}(")
+
+
+@pytest.mark.parametrize("pattern", [sparse_fixed(4, 1), Painted(torch.eye(4).bool())])
+def test_what_cannot_be_written_shortly_is_said(pattern):
+    assert written(pattern) is None
+    assert written(Window(1) & pattern) is None
+
+
+def test_a_union_with_a_causal_and_another_part_is_no_union_of_atoms():
+    assert taken_apart((Window(1) & Causal()) | Global(1), 8) is None
+    assert taken_apart(Window(1) & Causal() | Global(1) & Causal(), 8) == (
+        {"window": [1], "global": [1]},
+        True,
+    )
+
+
+# Both ways
+
+
+def test_what_the_browser_paints_is_the_pattern_that_attention_takes():
+    studio = MaskStudio(Window(1), n=8)
+    added = torch.zeros(8, 8, dtype=torch.bool)
+    added[2, 7] = True
+    erased = torch.zeros(8, 8, dtype=torch.bool)
+    erased[3, 3] = True
+    browser_sends(studio, setting={**studio.setting, "added": pack(added), "erased": pack(erased)})
+    expected = Window(1).mask(8)
+    expected[2, 7], expected[3, 3] = True, False
+    assert isinstance(studio.pattern, Painted)
+    assert torch.equal(studio.mask, expected)
+    assert torch.equal(evaluated(studio.expression, 8), expected)
+    q, k, v = torch.randn(3, 1, 2, 8, 4, generator=torch.Generator().manual_seed(0))
+    out = sparse_attention(q, k, v, studio.pattern)
+    assert torch.allclose(out, attention(q, k, v, expected), atol=1e-6)
+
+
+def test_a_mask_that_is_assigned_stands_on_top_of_the_rules():
+    studio = MaskStudio(Window(1), n=8)
+    mask = studio.mask
+    mask[2, 7], mask[3, 3] = True, False
+    studio.mask = mask
+    assert torch.equal(studio.mask, mask)
+    assert studio.setting["terms"] == {"window": [1]}
+    assert unpack(studio.setting["added"], 8).nonzero().tolist() == [[2, 7]]
+    assert unpack(studio.setting["erased"], 8).nonzero().tolist() == [[3, 3]]
+    studio.mask = Window(1).mask(8)
+    assert studio.pattern == Window(1)
+
+
+def test_a_mask_of_another_size_starts_anew():
+    studio = MaskStudio(n=16)
+    mask = torch.rand(11, 11, generator=torch.Generator().manual_seed(0)) < 0.3
+    studio.mask = mask
+    assert studio.n == 11
+    assert studio.kit["sizes"] == [8, 11, 16, 24, 32, 40, 48, 56, 64]
+    assert torch.equal(studio.mask, mask)
+
+
+def test_a_pattern_that_is_assigned_is_shown_with_sliders_that_reach_it():
+    studio = MaskStudio(n=16)
+    studio.pattern = Window(23) | Global(1)
+    assert studio.pattern == Window(23) | Global(1)
+    (window,) = (atom for atom in studio.kit["atoms"] if atom["key"] == "window")
+    assert 23 in window["choices"][0]
+    studio.pattern = Painted(torch.eye(16).bool())
+    assert torch.equal(studio.mask, torch.eye(16).bool())
+
+
+def test_a_size_that_the_page_has_no_masks_of_is_answered():
+    studio = MaskStudio(Window(3), n=64)
+    assert studio.more == [128]
+    browser_sends(studio, asked=128)
+    assert studio.kit["sizes"][-1] == 128
+    (window,) = (atom for atom in studio.kit["atoms"] if atom["key"] == "window")
+    assert torch.equal(unpack(window["bitmaps"]["128"].split(" ")[3], 128), Window(3).mask(128))
+    browser_sends(studio, setting={**studio.setting, "n": 128})
+    assert studio.pattern == Window(3)
+    assert studio.mask.shape == (128, 128)
+
+
+GOOD = MaskStudio(Window(1), n=16).setting
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"n": 0}, r"n must be in 1 … 128, got 0"),
+        ({"n": 10**9}, r"n must be in 1 … 128, got 1000000000"),
+        ({"n": float("nan")}, "n must be a whole number"),
+        ({"n": "16"}, "n must be a whole number"),
+        ({"base": "unknown"}, "there is no preset 'unknown' for n=16"),
+        ({"base": ["bigbird"]}, "no setting"),
+        ({"compare": "unknown"}, "there is no preset 'unknown'"),
+        ({"terms": {"window": [-1]}}, "w must be 0 or more"),
+        ({"terms": {"window": [1, 2]}}, "no setting"),
+        ({"terms": {"window": ["x"]}}, "w must be a whole number"),
+        ({"terms": {"unknown": []}}, "an atom must be one of full, window"),
+        ({"terms": 3}, "no setting"),
+        ({"added": "r!!!"}, "base 64"),
+        ({"erased": "rAAE"}, "has 256 cells, got 1"),
+        ({"colour": "red"}, "a setting has n, terms"),
+    ],
+)
+def test_a_setting_without_a_meaning_is_refused_and_the_last_good_one_stays(
+    wrong, reason, refusals
+):
+    studio = MaskStudio(Window(1), n=16)
+    with pytest.raises(TraitError, match=reason):
+        studio.setting = {**GOOD, **wrong}
+    assert studio.pattern == Window(1)
+
+
+# What the page gets
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.text = [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_gets_the_masks_that_python_computes():
+    kit = MaskStudio(n=16).page_state()["kit"]
+    for offered, atom in zip(kit["atoms"], ATOMS, strict=True):
+        for size, texts in offered["bitmaps"].items():
+            n, texts = int(size), texts.split(" ")
+            places = [[]]
+            for choices in offered["choices"]:
+                places = [[*place, value] for place in places for value in choices]
+            assert len(places) == len(texts)
+            for place, text in zip(places, texts, strict=True):
+                assert torch.equal(unpack(text, n), atom.pattern(place, n).mask(n))
+    for offered, preset in zip(kit["presets"], PRESETS, strict=True):
+        assert set(offered["at"]) == {str(n) for n in SIZES}
+        for size, text in offered["bitmaps"].items():
+            assert torch.equal(unpack(text, int(size)), preset.at(int(size))[0].mask(int(size)))
+
+
+def test_a_rule_on_positions_is_the_same_when_it_is_cropped():
+    for atom in ATOMS:
+        if not atom.drawn:
+            for n in SIZES:
+                pattern = atom.pattern(atom.start, n)
+                assert torch.equal(pattern.mask(64)[:n, :n], pattern.mask(n))
+
+
+def test_the_page_is_light():
+    page = MaskStudio(compare=("longformer", "bigbird"), n=64).page_html().encode()
+    assert len(page) < 60_000
+    assert len(gzip.compress(page)) < 16_000
+
+
+def test_the_still_says_what_the_widget_would_show():
+    page = Page(MaskStudio(Window(2) | Global(1), n=16, compare="bigbird").page_html())
+    assert [tag for tag, _ in page.elements] == ["div", "figure", "img", "figcaption", "code"]
+    alt = page.elements[2][1]["alt"]
+    assert "100 of 256 pairs allowed" in alt
+    assert "Window(2) | Global(1), n = 16." in page.text
+    assert "any token reaches any other within 2 layers" in page.text
+    beside, mask = bigbird(16, 1, 1, 0).mask(16), (Window(2) | Global(1)).mask(16)
+    added, lacking = int((beside & ~mask).sum()), int((mask & ~beside).sum())
+    assert f"adds {added} pairs and lacks {lacking}." in page.text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [(Strided(3), "disconnected, 3 components"), (Causal(), "some tokens never reach some others")],
+)
+def test_the_still_says_what_is_cut_off(pattern, said):
+    assert said in MaskStudio(pattern, n=16).page_html()
+
+
+def test_the_state_is_json_without_infinities_and_no_markup():
+    studio = MaskStudio(n=8, tokens=["</div><img src=x>", *"abcdefg"])
+    page = Page(studio.page_html())
+    assert [tag for tag, _ in page.elements] == ["div", "figure", "img", "figcaption", "code"]
+    state = json.loads(page.elements[0][1]["data-state"])
+    assert state["kit"]["tokens"][0] == "</div><img src=x>"
+    assert html.escape("</div><img") in studio.page_html()
+
+
+def test_the_text_form_is_the_same_in_every_run_and_names_the_mask():
+    studio = MaskStudio(Window(2) | Global(1), n=16, compare="bigbird")
+    assert repr(studio) == (
+        "MaskStudio(n=16, Window(2) | Global(1), edges=100, mask a8bed0c2, "
+        "beside bigbird(16, block_size=1, r=1, seed=0))"
+    )
+    before = repr(studio)
+    mask = studio.mask
+    mask[15, 5] = True
+    studio.mask = mask
+    assert repr(studio) != before
+    assert "Painted(n=16, edges=101), edges=101" in repr(studio)
+    assert studio._repr_mimebundle_()[0]["text/plain"] == repr(studio)
+
+
+def test_fewer_atoms_make_a_lighter_page_whose_menu_fits_them():
+    studio = MaskStudio(Window(2), n=16, atoms=["window", "global"])
+    assert [atom["key"] for atom in studio.kit["atoms"]] == ["window", "global"]
+    keys = [preset["key"] for preset in studio.kit["presets"]]
+    assert keys == ["star_transformer", "longformer", "etc"]
+    assert len(studio.page_html()) < 12_000
+
+
+def test_scores_and_tokens_fix_n():
+    scores = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
+    studio = MaskStudio(Causal(), scores=scores, tokens=list("abcdef"))
+    assert studio.kit["sizes"] == [6]
+    assert studio.more == []
+    assert torch.allclose(torch.tensor(studio.kit["scores"]), scores, atol=5e-4)
+    with pytest.raises(ValueError, match="this studio has n=6 tokens, got 7"):
+        studio.mask = torch.eye(7).bool()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "reason"),
+    [
+        ({"pattern": "unknown"}, ValueError, "a preset must be one of full, causal, star_transf"),
+        ({"pattern": Window}, TypeError, "a pattern must be a rule such as"),
+        ({"pattern": torch.eye(4).bool()}, TypeError, r"Painted\(mask\) makes one of a matrix"),
+        ({"n": 0}, ValueError, "n must be in 1 … 128, got 0"),
+        ({"n": 129}, ValueError, "n must be in 1 … 128, got 129"),
+        ({"n": 8.0}, TypeError, "n must be a whole number, got 8.0"),
+        ({"pattern": Random(8, 1, 0), "n": 16}, ValueError, "drawn for n=8 tokens, got 16"),
+        ({"pattern": "bigbird", "n": 1}, ValueError, "'bigbird' has no meaning on n=1"),
+        ({"atoms": ["star"]}, ValueError, "an atom must be one of full, window"),
+        ({"compare": ("full", "etc", "causal")}, ValueError, "or a pair without"),
+        ({"compare": ("full", "etc"), "pattern": Full()}, ValueError, "or a pair without"),
+        ({"scores": torch.zeros(3, 4)}, ValueError, r"scores must be \(n, n\) and finite"),
+        ({"scores": torch.full((3, 3), float("nan"))}, ValueError, "and finite"),
+        ({"tokens": "abc", "n": 4}, ValueError, "must agree, got {'n': 4, 'tokens': 3}"),
+        ({"pattern": Painted(torch.eye(3).bool()), "n": 4}, ValueError, "must agree"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, error, reason, refusals):
+    with pytest.raises(error, match=reason):
+        MaskStudio(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("mask", "error"),
+    [
+        (torch.eye(4), TypeError),
+        ([[True]], TypeError),
+        (torch.ones(3, 4).bool(), ValueError),
+        (torch.ones(0, 0).bool(), ValueError),
+        (torch.ones(129, 129).bool(), ValueError),
+    ],
+)
+def test_what_is_no_mask_is_not_assigned(mask, error, refusals):
+    studio = MaskStudio(Window(1), n=8)
+    with pytest.raises(error, match="mask must be"):
+        studio.mask = mask
+    assert studio.pattern == Window(1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 128])
+def test_any_size_has_a_studio(n):
+    studio = MaskStudio(Window(1), n=n)
+    assert torch.equal(studio.mask, Window(1).mask(n))
+    assert n in studio.page_state()["kit"]["sizes"]
