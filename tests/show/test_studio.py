@@ -142,6 +142,13 @@ def test_what_cannot_be_written_shortly_is_said(pattern):
     assert written(Window(1) & pattern) is None
 
 
+def test_a_union_inside_an_intersection_keeps_its_brackets():
+    pattern = (Window(1) | Global(1)) & (Strided(2) | Causal())
+    text = written(pattern)
+    assert text == "(Window(1) | Global(1)) & (Strided(2) | Causal())"
+    assert torch.equal(evaluated(text, 9), pattern.mask(9))
+
+
 def test_a_union_with_a_causal_and_another_part_is_no_union_of_atoms():
     assert taken_apart((Window(1) & Causal()) | Global(1), 8) is None
     assert taken_apart(Window(1) & Causal() | Global(1) & Causal(), 8) == (
