@@ -99,6 +99,13 @@ FAULTS = [
         STUDIO + "test_a_pattern_that_is_assigned_is_shown_with_sliders_that_reach_it",
     ),
     Fault(
+        "a second pattern of one's own is not shown",
+        "show/studio.py",
+        "self._presets = own | {name: it for name, it in self._presets.items() if name != key}",
+        "self._presets = own | self._presets",
+        STUDIO + "test_patterns_that_no_atoms_make_are_assigned_one_after_the_other",
+    ),
+    Fault(
         "the text form names the rules and not the mask",
         "show/studio.py",
         "what = repr(self.pattern) if self._read().by_hand else self.expression",

@@ -209,6 +209,15 @@ def test_a_pattern_that_is_assigned_is_shown_with_sliders_that_reach_it():
     assert torch.equal(studio.mask, torch.eye(16).bool())
 
 
+def test_patterns_that_no_atoms_make_are_assigned_one_after_the_other():
+    studio = MaskStudio(Window(1) | Window(3), n=16)
+    for pattern in (Global((3, 9)), BlockLocal(4, before=1), sparse_fixed(4, c=2)):
+        studio.pattern = pattern
+        assert studio.pattern == pattern
+        assert studio.kit["presets"][0]["key"] == "given"
+        assert torch.equal(unpack(studio.kit["presets"][0]["bitmaps"]["16"], 16), pattern.mask(16))
+
+
 def test_a_size_that_the_page_has_no_masks_of_is_answered():
     studio = MaskStudio(Window(3), n=64)
     assert studio.more == [128]
