@@ -773,6 +773,13 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(open_studio):
     assert studio.matrix.bounding_box()["width"] > 250
 
 
+def test_a_fixed_size_has_no_slider(open_studio):
+    studio = open_studio(MaskStudio(BAND, tokens=list("abcdef"), atoms=["window"]))
+    assert studio.box.get_by_role("slider").count() == 1
+    studio.box.locator("input[type=range]").first.press("End")
+    assert studio.code == "Window(16)"
+
+
 def test_all_controls_are_reached_by_tab(open_studio):
     studio = open_studio(MaskStudio(BAND, n=16, atoms=["window"]))
     reached = []

@@ -1029,7 +1029,8 @@ function render({ model, el }) {
     fillMenu(others.select, [["", "nothing"], ...kit.presets.filter(({ at }) => at[n]).map(({ key, label }) => [key, label])]);
     others.select.value = setting.compare ?? "";
     sizes.show(allSizes(), wanted ?? n);
-    sizes.row.hidden = allSizes().length < 2;
+    if (allSizes().length < 2) sizes.row.remove();
+    else if (!sizes.row.parentNode) presets.row.after(sizes.row);
     past.input.checked = setting.causal;
     for (const it of rows) {
       const values = setting.terms[it.atom.key];
