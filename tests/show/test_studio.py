@@ -142,6 +142,13 @@ def test_what_cannot_be_written_shortly_is_said(pattern):
     assert written(Window(1) & pattern) is None
 
 
+def test_a_union_inside_an_intersection_keeps_its_brackets():
+    pattern = (Window(1) | Global(1)) & (Strided(2) | Causal())
+    text = written(pattern)
+    assert text == "(Window(1) | Global(1)) & (Strided(2) | Causal())"
+    assert torch.equal(evaluated(text, 9), pattern.mask(9))
+
+
 def test_a_union_with_a_causal_and_another_part_is_no_union_of_atoms():
     assert taken_apart((Window(1) & Causal()) | Global(1), 8) is None
     assert taken_apart(Window(1) & Causal() | Global(1) & Causal(), 8) == (
@@ -200,6 +207,15 @@ def test_a_pattern_that_is_assigned_is_shown_with_sliders_that_reach_it():
     assert 23 in window["choices"][0]
     studio.pattern = Painted(torch.eye(16).bool())
     assert torch.equal(studio.mask, torch.eye(16).bool())
+
+
+def test_patterns_that_no_atoms_make_are_assigned_one_after_the_other():
+    studio = MaskStudio(Window(1) | Window(3), n=16)
+    for pattern in (Global((3, 9)), BlockLocal(4, before=1), sparse_fixed(4, c=2)):
+        studio.pattern = pattern
+        assert studio.pattern == pattern
+        assert studio.kit["presets"][0]["key"] == "given"
+        assert torch.equal(unpack(studio.kit["presets"][0]["bitmaps"]["16"], 16), pattern.mask(16))
 
 
 def test_a_size_that_the_page_has_no_masks_of_is_answered():
