@@ -71,7 +71,9 @@ def memory_jobs(cases: list[Case], args: argparse.Namespace) -> Iterator[dict]:
 def schedule_jobs(cases: list[Case], args: argparse.Namespace) -> Iterator[dict]:
     for n in lengths(args, "schedule"):
         for case in cases:
-            if case.name == ours(case.work) and (case.runs_at(n) or case.work in OF_A_MILLION):
+            if case.name != ours(case.work) or case.work not in PATTERNS:
+                continue
+            if case.runs_at(n) or case.work in OF_A_MILLION:
                 yield timing.cell("schedule", case.name, n)
 
 

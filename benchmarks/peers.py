@@ -268,7 +268,7 @@ def chosen(only: list[str] | None) -> list[Case]:
         ValueError: if a name is unknown.
     """
     if only is None:
-        only = ["dense", *PATTERNS]
+        only = [case.work for case in CASES]
     known = {*ALL, *(case.work for case in ALL.values())}
     if unknown := [name for name in only if name not in known]:
         raise ValueError(f"no case is called {', '.join(unknown)}; there are {', '.join(ALL)}")
