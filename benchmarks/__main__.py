@@ -71,9 +71,8 @@ def memory_jobs(cases: list[Case], args: argparse.Namespace) -> Iterator[dict]:
 def schedule_jobs(cases: list[Case], args: argparse.Namespace) -> Iterator[dict]:
     for n in lengths(args, "schedule"):
         for case in cases:
-            if case.name != ours(case.work) or case.work not in PATTERNS:
-                continue
-            if case.runs_at(n) or case.work in OF_A_MILLION:
+            lowered = case.name == ours(case.work) and case.work in PATTERNS
+            if lowered and (case.runs_at(n) or case.work in OF_A_MILLION):
                 yield timing.cell("schedule", case.name, n)
 
 

@@ -210,6 +210,7 @@ BARS: list[Bar] = [
     *_of_dense("axial", 0.025, "axial-attention: 0.072, trial: 0.025", "0.050, trial: 0.025"),
     *(_growth(work, mode, "time", "seconds", 1.06) for work in LINEAR for mode in MODES),
     *(_growth("lsh", mode, "time", "seconds", 1.15) for mode in MODES),
+    *(_growth("routing", mode, "time", "seconds", 1.6) for mode in MODES),
     *(_growth(work, mode, "memory", "bytes", 1.05) for work in (*LINEAR, "lsh") for mode in MODES),
     *(_memory(work, mode) for work in PATTERNS for mode in MODES),
     *(bar for work in PATTERNS for bar in _schedule(work)),

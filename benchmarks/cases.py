@@ -1,4 +1,4 @@
-"""What is measured: dense fused attention, and every pattern of tinyattn on the same tensors."""
+"""What is measured: dense fused attention, every pattern and every router, on the same tensors."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tinyattn import sparse_attention
+from tinyattn.content import RoutingRouter, lsh_attention, routing_attention
 from tinyattn.patterns import (
     BlockLocal,
     Dilated,
@@ -111,6 +112,8 @@ WORDS = {  # for readers of the results
     "random-32": "32 random keys",
     "strided": "the last 128 keys and every 128th before, causal",
     "fixed": "the own block of 128 and the last 8 keys of every earlier one, causal",
+    "lsh": "4 rounds of hashing to n / 64 buckets, chunks of 64, one chunk back",
+    "routing": "about √n clusters, each with the √n queries and keys nearest to it",
 }
 NOT_LINEAR = ("strided", "fixed")  # n² / 128 and n² / 16 pairs, halved by the causal rule
 LINEAR = tuple(work for work in PATTERNS if work not in NOT_LINEAR)
@@ -160,9 +163,36 @@ def is_square(n: int) -> bool:
     return math.isqrt(n) ** 2 == n
 
 
+LAYOUTS: dict[str, Callable[[Tensor, Tensor, Tensor], Ready]] = {"axial": _axial, "tree": _tree}
+
+
+def _lsh(q: Tensor, k: Tensor, v: Tensor) -> Ready:
+    n_buckets = q.shape[2] // 64
+    options = {"n_buckets": n_buckets, "n_hashes": 4, "chunk_size": 64}
+    return Ready((q, v), lambda qk, v: lsh_attention(qk, v, **options))
+
+
+def cluster_size(n: int) -> int:
+    """A power of two near √n, and at least 64."""
+    return max(64, 2 ** round(math.log2(math.sqrt(n))))
+
+
+def _routing(q: Tensor, k: Tensor, v: Tensor) -> Ready:
+    size = cluster_size(q.shape[2])
+    router = RoutingRouter(N_HEADS, q.shape[2] // size, D_HEAD)
+    router.initialise(q.detach(), k.detach())
+    options = {"membership": "balanced", "cluster_size": size}
+    return Ready((q, k, v), lambda q, k, v: routing_attention(q, k, v, router.centroids, **options))
+
+
+ROUTERS: dict[str, Callable[[Tensor, Tensor, Tensor], Ready]] = {"lsh": _lsh, "routing": _routing}
 CASES = [
     Case(DENSE, _dense, runs_at=lambda n: n <= DENSE_UP_TO),
     *(Case(ours(work), _sparse(work)) for work in PATTERNS),
+    *(
+        Case(ours(work), make, runs_at=lambda n: 512 <= n <= UP_TO)
+        for work, make in ROUTERS.items()
+    ),
     Case(ours("axial"), _axial, runs_at=lambda n: n <= UP_TO and is_square(n)),
     Case(ours("tree"), _tree, runs_at=lambda n: n <= UP_TO and n & (n - 1) == 0),
 ]

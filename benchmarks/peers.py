@@ -14,7 +14,17 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from benchmarks.cases import CASES, D_HEAD, N_HEADS, PATTERNS, Case, Ready
+from benchmarks.cases import (
+    CASES,
+    D_HEAD,
+    LAYOUTS,
+    N_HEADS,
+    PATTERNS,
+    ROUTERS,
+    Case,
+    Ready,
+    cluster_size,
+)
 from benchmarks.timing import Missing
 
 D_MODEL = N_HEADS * D_HEAD
@@ -190,7 +200,7 @@ def hf_bigbird(q: Tensor, k: Tensor, v: Tensor) -> Ready:
     return Ready(tuple(map(merged_heads, (q, k, v))), call)
 
 
-# -------------------------------------- work that tinyattn has no case for: only when asked for
+# ------------------------------------------------------------------------------ by content
 
 
 def reformer(q: Tensor, k: Tensor, v: Tensor) -> Ready:
@@ -207,12 +217,15 @@ def routing(q: Tensor, k: Tensor, v: Tensor) -> Ready:
     from routing_transformer.routing_transformer import KmeansAttention
 
     n = q.shape[2]
-    size = max(64, 2 ** round(math.log2(math.sqrt(n))))
+    size = cluster_size(n)
     layer = KmeansAttention(n // size, size, N_HEADS, D_HEAD, causal=False).eval()
     layer.requires_grad_(False)
     with torch.no_grad():
         layer(q, k, v)  # the first call places the centroids
     return Ready((q, k, v), lambda q, k, v: layer(q, k, v)[0])
+
+
+# -------------------------------------- work that tinyattn has no case for: only when asked for
 
 
 class _Twice(nn.Module):
@@ -268,7 +281,7 @@ def chosen(only: list[str] | None) -> list[Case]:
         ValueError: if a name is unknown.
     """
     if only is None:
-        only = [case.work for case in CASES]
+        only = ["dense", *PATTERNS, *ROUTERS, *LAYOUTS]
     known = {*ALL, *(case.work for case in ALL.values())}
     if unknown := [name for name in only if name not in known]:
         raise ValueError(f"no case is called {', '.join(unknown)}; there are {', '.join(ALL)}")

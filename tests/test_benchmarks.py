@@ -7,14 +7,28 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from benchmarks import memory, peers, timing
 from benchmarks.__main__ import main
 from benchmarks.bars import AT, BARS, FEW_KEYS, MILLION, Bar, verdicts
-from benchmarks.cases import CASES, DENSE, LINEAR, PATTERNS, WORDS, Case, Ready, ours, tensors
+from benchmarks.cases import (
+    CASES,
+    DENSE,
+    LAYOUTS,
+    LINEAR,
+    PATTERNS,
+    ROUTERS,
+    WORDS,
+    Case,
+    Ready,
+    ours,
+    tensors,
+)
 from benchmarks.report import line, summary, tables
 from benchmarks.results import Results, machine
 from tinyattn import attention
+from tinyattn.content import lsh_buckets, lsh_mask
 from tinyattn.patterns import Window, axial_columns, axial_rows, bp_transformer
 
 from .close import assert_same
@@ -46,7 +60,10 @@ def verdict(results: Results, what: str, of: str) -> tuple[float | None, str]:
 # ------------------------------------------------------------------------- what is measured
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+BY_RULE = [case for case in CASES if case.work not in ROUTERS]
+
+
+@pytest.mark.parametrize("case", BY_RULE, ids=lambda case: case.name)
 def test_a_case_is_dense_attention_under_its_pattern(case):
     q, k, v = tensors(256)
     ready = case.make(q, k, v)
@@ -73,7 +90,25 @@ def test_patterns_that_are_called_linear_have_linearly_many_pairs(work):
 
 
 def test_readers_are_told_what_each_work_is():
-    assert set(WORDS) == {"dense", *(case.work for case in CASES)}
+    assert set(WORDS) == {"dense", *PATTERNS, *ROUTERS, *LAYOUTS}
+
+
+def test_the_case_of_hashing_is_the_work_of_its_peer():
+    q, _, v = tensors(512)
+    ready = ROUTERS["lsh"](q, q, v)
+    mask = lsh_mask(lsh_buckets(q, n_buckets=8, n_hashes=4), chunk_size=64)
+    dense = attention(q, F.normalize(q, dim=-1), v, mask)
+    assert_same(ready.call(*ready.inputs), dense, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_case_of_clusters_is_the_work_of_its_peer():
+    case, (q, k, v) = peer("routing/routing-transformer"), tensors(512)
+    ready, theirs = (make(q, k, v) for make in (ROUTERS["routing"], case.make))
+    found = ready.call(*ready.inputs), theirs.call(*theirs.inputs)
+    # other centroids, so other clusters: as many queries get an answer, up to a few
+    answered = [(x.abs().sum(dim=-1) > 0).float().mean() for x in found]
+    assert_same(*answered, rtol=0.1, atol=0.0)
 
 
 def peer(name: str) -> Case:
@@ -233,9 +268,9 @@ def test_a_bar_on_growth_fits_4k_to_64k(power, status):
 
 
 def test_every_bar_is_of_a_case_or_measured_elsewhere():
-    later = {"lsh", "routing", "sinkhorn", "axial"}
+    later = {"sinkhorn"}
     for bar in BARS:
-        assert bar.elsewhere or bar.of.split(",")[0] in {*PATTERNS, *later}
+        assert bar.elsewhere or bar.of.split(",")[0] in {*PATTERNS, *ROUTERS, *LAYOUTS, *later}
     assert len({(bar.what, bar.of) for bar in BARS}) == len(BARS)
 
 

@@ -53,6 +53,21 @@ def test_the_same_seed_trains_the_same_model():
     assert runs[0][0] != runs[2][0]
 
 
+def test_what_learns_outside_the_gradient_is_called_after_each_step():
+    weight, seen = nn.Parameter(torch.zeros(1)), []
+    losses = train(
+        [weight],
+        lambda generator: (weight - 1).square().sum(),
+        3,
+        lr=0.1,
+        warmup=1,
+        weight_decay=0.0,
+        after_step=lambda: seen.append(weight.item()),
+    )
+    assert len(seen) == len(losses) == 3
+    assert 0 < seen[0] < seen[1] < seen[2] == weight.item()
+
+
 def test_training_leaves_the_global_random_state_alone():
     state = torch.get_rng_state()
     model, loss = regression()

@@ -23,6 +23,7 @@ def train(
     warmup: int = 100,
     weight_decay: float = 0.01,
     max_norm: float = 1.0,
+    after_step: Callable[[], None] | None = None,
     seed: int = 0,
     label: str = "training",
     progress: bool = True,
@@ -41,6 +42,8 @@ def train(
         warmup: steps over which the rate grows.
         weight_decay: AdamW's; it leaves biases and the parameters of LayerNorms alone.
         max_norm: length that the gradient may have.
+        after_step: called after each step, for what learns outside the gradient, such as
+            `lambda: update_routers(model)`.
         seed: of the batches and of dropout; the global random state is left as it was.
         label: what the progress bar says.
         progress: whether to show one where somebody can see it.
@@ -90,6 +93,8 @@ def train(
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, max_norm)
             optimizer.step()
+            if after_step is not None:
+                after_step()
             losses.append(loss.item())
             if not math.isfinite(losses[-1]):
                 raise FloatingPointError(

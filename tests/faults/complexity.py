@@ -62,10 +62,10 @@ FAULTS = [
         TESTS + "an_attention_layer_keeps_what_its_parts_keep",
     ),
     Fault(
-        "blocks without a mask hold no pair",
-        FILE,
-        "group.n_pairs if group.mask is None",
-        "0 if group.mask is None",
+        "pairs that a mask forbids are counted as kept",
+        "groups.py",
+        "int((mask < 0).sum())",
+        "int((mask < -math.inf).sum())",
         TESTS + "pairs_of_expressions_are_kept_and_computed_as_counted",
     ),
     Fault(

@@ -82,4 +82,13 @@ FAULTS = [
         "experiments/test_experiments.py::"
         "test_a_model_that_knows_nothing_needs_log2_of_the_alphabet",
     ),
+    Fault(
+        "what learns outside the gradient is called before the step",
+        "training.py",
+        "            optimizer.step()\n            if after_step is not None:\n"
+        "                after_step()\n",
+        "            if after_step is not None:\n                after_step()\n"
+        "            optimizer.step()\n",
+        "test_training.py::test_what_learns_outside_the_gradient_is_called_after_each_step",
+    ),
 ]

@@ -94,6 +94,17 @@ def painted(mask: Tensor) -> Rule:
     return Rule(patterns.Painted(mask), lambda i, j: i < len(rows) and j < len(rows) and rows[i][j])
 
 
+def matched_blocks(size: int, order: tuple[int, ...]) -> Rule:
+    def reads(i: int, j: int) -> bool:
+        return j // size in (i // size, order[i // size])
+
+    return Rule(patterns.MatchedBlocks(size, order), reads)
+
+
+def shuffled(n_blocks: int, seed: int = 0) -> tuple[int, ...]:
+    return tuple(python_random.Random(seed).sample(range(n_blocks), n_blocks))
+
+
 def last_of_block(size: int, c: int) -> Rule:
     return Rule(pieces.LastOfBlock(size, c), lambda i, j: size - j % size <= c)
 
@@ -283,6 +294,8 @@ def public(n: int) -> dict[str, Rule]:
         "Global": global_tokens(2),
         "Global, positions": global_tokens((1, 2, third, n - 1)),
         "Global, keys only": global_tokens((0, third), both_ways=False),
+        "MatchedBlocks": matched_blocks(4, shuffled(-(-n // 4))),
+        "MatchedBlocks, long": matched_blocks(70, shuffled(-(-n // 70), seed=1)),
         "Random": random(n, 3, seed=1),
         "Random, outside a window": random(n, 2, seed=2, exclude=window(2)),
         "Random, blocks": random(n, 2, seed=3, size=4),
@@ -328,6 +341,7 @@ def atoms(n: int) -> st.SearchStrategy[Rule]:
             ),
             small, st.integers(0, 9), size, st.none() | small,
         ),
+        _built(lambda size, seed: matched_blocks(size, shuffled(n // size + 1, seed)), size, small),
         _built(lambda m, seed: painted(scattered(m, seed)), position, st.integers(0, 9)),
         _built(lambda size, c: last_of_block(size, min(c, size)), size, size),
         _built(after, position),

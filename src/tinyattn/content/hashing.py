@@ -78,7 +78,8 @@ def bucket_factors(n_buckets: int, d_head: int) -> tuple[int, ...]:
         raise ValueError(f"n_buckets must be even (each axis has two ends), or 1, got {n_buckets}")
     if n_buckets <= 2 * d_head:
         return (n_buckets,)
-    for first in range(math.isqrt(n_buckets) // 2 * 2, 1, -2):
+    n_factors = math.ceil(math.log(n_buckets, 2 * d_head))
+    for first in range(round(n_buckets ** (1 / n_factors)) // 2 * 2, 1, -2):
         if n_buckets % (2 * first) == 0:
             return bucket_factors(first, d_head) + bucket_factors(n_buckets // first, d_head)
     raise ValueError(

@@ -176,12 +176,9 @@ class RoutingRouter(Router):
             sums, counts = self._members(q, k, key_padding)
             means = sums / counts[..., None].clamp(min=1)
             self.centroids.copy_(torch.where(counts[..., None] > 0, means, self.centroids))
-        self._remember(*self._members(q, k, key_padding))
-
-    def _remember(self, sums: Tensor, counts: Tensor) -> None:
-        """Running sums and counts that agree with the centroids, also where there is no member."""
+        _, counts = self._members(q, k, key_padding)
         self.counts.copy_(counts.clamp(min=1))
-        self.sums.copy_(self.centroids * self.counts[..., None])
+        self.sums.copy_(self.centroids * self.counts[..., None])  # what the centroids are means of
 
     def _tokens(self, q: Tensor, k: Tensor, key_padding: Tensor | None) -> tuple[Tensor, Tensor]:
         """All queries and keys of a head at unit length (h, tokens, d_head), and which are real."""

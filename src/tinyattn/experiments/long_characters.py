@@ -36,7 +36,7 @@ def load() -> Decoder:
 
 
 def held_out(n_stretches: int = 1, n: int = CONFIG.n) -> Int64[Tensor, "n_stretches n"]:
-    """The first n tokens of each of the first held-out blocks; `CODEC.decode` reads them.
+    """The first n tokens of each of the first held-out blocks, as `characters.CODEC` writes them.
 
     Raises:
         ValueError: if there are fewer blocks of n tokens.

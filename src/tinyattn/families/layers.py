@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from tinyattn.checks import whole_numbers
+from tinyattn.families.shapes import check_sizes
 
 
 class Convolution(nn.Module):
@@ -48,7 +48,7 @@ class Convolution(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        _check_sizes(d_model=d_model, width=width, dilation=dilation)
+        check_sizes(d_model=d_model, width=width, dilation=dilation)
         if width % 2 == 0 and not causal:
             raise ValueError(f"width must be odd for a kernel around its token, got {width}")
         beyond = (width - 1) * dilation
@@ -85,7 +85,7 @@ class Recurrence(nn.Module):
 
     def __init__(self, d_model: int, *, bias: bool = True) -> None:
         super().__init__()
-        _check_sizes(d_model=d_model)
+        check_sizes(d_model=d_model)
         self.from_token = nn.Linear(d_model, d_model, bias=bias)
         self.from_state = nn.Linear(d_model, d_model, bias=False)
 
@@ -116,7 +116,7 @@ class FullyConnected(nn.Module):
 
     def __init__(self, n: int, d_model: int, *, bias: bool = True) -> None:
         super().__init__()
-        _check_sizes(n=n, d_model=d_model)
+        check_sizes(n=n, d_model=d_model)
         self.n, self.d_model = n, d_model
         self.everything = nn.Linear(n * d_model, n * d_model, bias=bias)
 
@@ -126,13 +126,6 @@ class FullyConnected(nn.Module):
         if x.shape[1] != self.n:
             raise ValueError(f"this layer was built for {self.n} tokens, got {x.shape[1]}")
         return self.everything(x.flatten(1)).view(x.shape)
-
-
-def _check_sizes(**sizes: int) -> None:
-    whole_numbers(**sizes)
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name} must be 1 or more, got {size}")
 
 
 def _check_input(x: Tensor, d_model: int) -> None:

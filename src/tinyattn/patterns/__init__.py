@@ -10,6 +10,7 @@ from tinyattn.patterns.grid import (
     image_1d,
     image_2d,
 )
+from tinyattn.patterns.matched import MatchedBlocks
 from tinyattn.patterns.named import (
     bigbird,
     etc,
@@ -39,6 +40,7 @@ __all__ = [
     "Dilated",
     "Full",
     "Global",
+    "MatchedBlocks",
     "Painted",
     "Pattern",
     "PerHead",

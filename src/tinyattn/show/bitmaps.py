@@ -2,8 +2,9 @@
 
 A mask is cut into runs of equal cells, row after row; the lengths of the runs, the first one of
 forbidden cells, are written as bytes (seven bits each, the eighth says that more follow) and
-those in base 64. In rules that look at j - i only, a cell is mostly what its upper left
-neighbour is. So the runs are taken of the cells that differ from it where that is shorter.
+those in base 64. In rules that look at j - i only, a cell is what its upper left neighbour is, or in the
+first column mostly what stands above. So the runs are taken of the cells that differ from these
+where that is shorter.
 static/studio.js reads and writes the same texts.
 """
 
@@ -27,10 +28,11 @@ def pack(mask: Bool[Tensor, "n n"]) -> str:
 
     Example:
         >>> from tinyattn.patterns import Causal
-        >>> len(pack(Causal().mask(64))), unpack(pack(Causal().mask(3)), 3).int()
-        (7, tensor([[1, 0, 0],
-                [1, 1, 0],
-                [1, 1, 1]], dtype=torch.int32))
+        >>> pack(Causal().mask(64))
+        'dAAH/Hw'
+        >>> unpack('rAAMB', 2).int()
+        tensor([[1, 1],
+                [1, 0]], dtype=torch.int32)
     """
     if mask.dtype != torch.bool or mask.dim() != 2 or mask.shape[0] != mask.shape[1]:
         raise ValueError(
@@ -39,6 +41,7 @@ def pack(mask: Bool[Tensor, "n n"]) -> str:
     cells = mask.cpu().numpy()
     differ = cells.copy()
     differ[1:, 1:] ^= cells[:-1, :-1]
+    differ[1:, :1] ^= cells[:-1, :1]
     texts = [PLAIN + _text(_runs(cells)), DIFFERENCES + _text(_runs(differ))]
     return min(texts, key=len)
 
@@ -59,6 +62,7 @@ def unpack(text: str, n: int) -> Bool[Tensor, "n n"]:
     if text[0] == DIFFERENCES:
         for row in range(1, n):
             cells[row, 1:] ^= cells[row - 1, :-1]
+            cells[row, :1] ^= cells[row - 1, :1]
     return torch.from_numpy(cells)
 
 

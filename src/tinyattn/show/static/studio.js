@@ -14,7 +14,7 @@ const FAR = 255; // a distance that no number of layers bridges
 // ---------------------------------------------------------------------------- packed masks
 
 // The masks that bitmaps.py writes: lengths of runs, seven bits a byte, in base 64; "d" of cells
-// that differ from their upper left neighbour, "r" of the cells themselves.
+// that differ from their upper left neighbour (or the one above), "r" of the cells themselves.
 export function unpack(text, n) {
   demand(typeof text === "string" && /^[rd]/.test(text), "a mask is not packed as it should be");
   const cells = new Uint8Array(n * n);
@@ -31,7 +31,7 @@ export function unpack(text, n) {
   demand(at === n * n && shift === 0, `a packed mask has not the ${n * n} cells of n = ${n}`);
   if (text[0] === "d")
     for (let i = 1; i < n; i++)
-      for (let j = 1; j < n; j++) cells[i * n + j] ^= cells[(i - 1) * n + j - 1];
+      for (let j = 0; j < n; j++) cells[i * n + j] ^= cells[(i - 1) * n + Math.max(0, j - 1)];
   return cells;
 }
 

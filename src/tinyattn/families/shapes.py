@@ -1,0 +1,62 @@
+"""Refusing heads that do not fit each other, for all families at once."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tinyattn.checks import whole_numbers
+
+
+def check_heads(q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None = None) -> None:
+    """Refuse q, k and v unless they are (b, h, n, d) and share what they have to.
+
+    Raises:
+        ValueError: if shapes or devices do not fit.
+        TypeError: if the tensors do not share a float dtype, or key_padding is not bool.
+    """
+    shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
+    if not q.dim() == k.dim() == v.dim() == 4 or q.shape[-1] == 0:
+        raise ValueError(
+            f"q, k and v must be (b, h, n, d_head) with d_head of 1 or more, got {shapes}"
+        )
+    if q.shape[:2] != k.shape[:2] or q.shape[3] != k.shape[3] or k.shape[:3] != v.shape[:3]:
+        raise ValueError(
+            f"q, k and v must share b and h, q and k d_head, k and v n_k, got {shapes}"
+        )
+    if not q.is_floating_point() or not q.dtype == k.dtype == v.dtype:
+        raise TypeError(
+            f"q, k and v must share one float dtype, got {q.dtype}, {k.dtype}, {v.dtype}"
+        )
+    if key_padding is None:
+        return
+    if key_padding.dtype != torch.bool:
+        raise TypeError(f"key_padding must be bool, True = real, got {key_padding.dtype}")
+    if key_padding.shape != (k.shape[0], k.shape[2]):
+        raise ValueError(
+            f"key_padding must be (b, n_k) = {(k.shape[0], k.shape[2])}, "
+            f"got {tuple(key_padding.shape)}"
+        )
+
+
+def check_causal(q: Tensor, k: Tensor) -> None:
+    """Refuse a causal rule between sequences of different lengths."""
+    if q.shape[2] != k.shape[2]:
+        raise ValueError(
+            "a causal rule needs as many queries as keys, "
+            f"got n_q={q.shape[2]} and n_k={k.shape[2]}"
+        )
+
+
+def check_sizes(**sizes: int) -> None:
+    """Refuse sizes that are no whole numbers, or below 1."""
+    whole_numbers(**sizes)
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} must be 1 or more, got {size}")
+
+
+def widened(*tensors: Tensor) -> list[Tensor]:
+    """Half precision as float32: sums over a long sequence would lose their last terms in it."""
+    half = tensors[0].dtype in (torch.float16, torch.bfloat16)
+    return [x.float() if half else x for x in tensors]

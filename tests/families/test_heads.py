@@ -1,0 +1,137 @@
+"""Heads that share keys, and heads that talk."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tinyattn import MultiHeadAttention, attention
+from tinyattn.analysis import parameters
+from tinyattn.families import (
+    GroupedQueryAttention,
+    grouped_attention,
+    talking_heads_attention,
+)
+from tinyattn.patterns import Causal, Window
+
+from ..close import assert_same
+from .heads_of import by_loops, gradients, heads, softmax_weight
+
+
+@pytest.mark.parametrize("h_kv", [1, 2, 3, 6])
+@pytest.mark.parametrize(("n", "n_k"), [(1, 1), (5, 5), (3, 7)])
+def test_a_group_reads_one_head_of_keys_and_values(h_kv, n, n_k):
+    q = heads(h=6, n=n, n_k=n_k)[0]
+    _, k, v = heads(h=h_kv, n=n, n_k=n_k, seed=1)
+    found = grouped_attention(q, k, v)
+    repeated = [x[:, [head * h_kv // 6 for head in range(6)]] for x in (k, v)]
+    expected = by_loops(softmax_weight(q, repeated[0]), repeated[1], n)
+    assert_same(found, expected)
+    assert_same(found, F.scaled_dot_product_attention(q, k, v, enable_gqa=True))
+    for ours, theirs in zip(
+        gradients(found, (q, k, v)), gradients(expected, (q, k, v)), strict=True
+    ):
+        assert_same(ours, theirs)
+
+
+def test_as_many_heads_as_queries_are_plain_attention():
+    q, k, v = heads(h=4)
+    assert_same(grouped_attention(q, k, v), attention(q, k, v))
+
+
+def test_masks_are_for_all_heads_or_for_each():
+    q = heads(h=4)[0]
+    _, k, v = heads(h=2, seed=1)
+    repeated = [x.repeat_interleave(2, dim=1) for x in (k, v)]
+    for mask in (
+        Causal().mask(9),
+        torch.stack([Window(w).mask(9) for w in range(4)])[None],
+        (torch.arange(9) < torch.tensor([[9], [6]]))[:, None, None, :],
+    ):
+        assert_same(grouped_attention(q, k, v, mask), attention(q, *repeated, mask))
+
+
+@pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
+def test_a_layer_is_multi_head_attention_with_tied_heads(n_kv_heads):
+    ours = GroupedQueryAttention(8, 4, n_kv_heads).double()
+    theirs = MultiHeadAttention(8, 4).double()
+    state = ours.state_dict()
+    for name in ("key", "value"):
+        for kind in ("weight", "bias"):
+            rows = state[f"{name}.{kind}"].unflatten(0, (n_kv_heads, 2))
+            rows = rows.repeat_interleave(4 // n_kv_heads, dim=0).flatten(0, 1)
+            state[f"{name}.{kind}"] = rows
+    theirs.load_state_dict(state)
+    x = torch.randn(2, 7, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert_same(ours(x), theirs(x))
+    mask = Causal().mask(7)
+    assert_same(ours(x, mask=mask), theirs(x, mask=mask))
+    width = 2 * n_kv_heads
+    assert parameters(ours) == 2 * (8 * 8 + 8) + 2 * (8 * width + width)
+
+
+def test_silent_heads_are_plain_attention():
+    q, k, v = heads(h=3)
+    one = torch.eye(3).double()
+    assert_same(talking_heads_attention(q, k, v, one, one), attention(q, k, v))
+    order = torch.tensor([2, 0, 1])
+    there, back = one[:, order], one[order]
+    assert_same(talking_heads_attention(q, k, v, there, back), attention(q, k, v))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_talk_before_and_after_the_softmax(causal):
+    (q, k, _), v = heads(h=2), heads(h=4, seed=1)[2]
+    generator = torch.Generator().manual_seed(2)
+    mix_scores = torch.randn(2, 3, generator=generator, dtype=torch.float64)
+    mix_weights = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    mask = Causal().mask(9) if causal else None
+    found = talking_heads_attention(q, k, v, mix_scores, mix_weights, mask)
+    scores = [q[:, m] @ k[:, m].transpose(1, 2) / math.sqrt(4) for m in range(2)]
+    weights = []
+    for h in range(3):
+        mixed = sum(mix_scores[m, h] * scores[m] for m in range(2)).exp()
+        mixed = mixed.tril() if causal else mixed
+        weights.append(mixed / mixed.sum(dim=-1, keepdim=True))
+    expected = torch.stack(
+        [sum(mix_weights[h, m] * weights[h] for h in range(3)) @ v[:, m] for m in range(4)], dim=1
+    )
+    assert_same(found, expected)
+    for ours, theirs in zip(
+        gradients(found, (q, k, v)), gradients(expected, (q, k, v)), strict=True
+    ):
+        assert_same(ours, theirs)
+
+
+def test_a_forbidden_key_stays_forbidden_when_heads_talk():
+    q, k, v = (x.detach().clone() for x in heads(h=2))
+    mix = torch.tensor([[1.0, -1.0], [0.0, 2.0]]).double()
+    mask = Causal().mask(9).clone()
+    mask[4] = False
+    before = talking_heads_attention(q, k, v, mix, mix, mask)
+    k[:, :, 7:], v[:, :, 7:] = 50.0, -50.0
+    after = talking_heads_attention(q, k, v, mix, mix, mask)
+    assert_same(before[:, :, :7], after[:, :, :7])
+    assert (after[:, :, 4] == 0).all()
+    assert after.isfinite().all()
+
+
+Q, K2, ONE = torch.zeros(1, 4, 5, 3), torch.zeros(1, 2, 5, 3), torch.eye(4)
+REFUSED = {
+    "groups that do not come out": (lambda: grouped_attention(Q, torch.zeros(1, 3, 5, 3), torch.zeros(1, 3, 5, 3)), ValueError, "a divisor of h"),
+    "no keys to share": (lambda: grouped_attention(Q, Q[:, :0], Q[:, :0]), ValueError, "a divisor of h"),
+    "values of other heads": (lambda: grouped_attention(Q, K2, Q), ValueError, "share b and h"),
+    "a layer of such groups": (lambda: GroupedQueryAttention(8, 4, 3), ValueError, "n_heads=4, n_kv_heads=3"),
+    "a layer of other width": (lambda: GroupedQueryAttention(8, 4, 2)(torch.zeros(1, 5, 7)), ValueError, r"d_model=8\), got \(1, 5, 7\)"),
+    "mixtures of other heads": (lambda: talking_heads_attention(Q, Q, Q, torch.eye(2), ONE), ValueError, r"\(h_k=4, h\)"),
+    "mixtures that do not meet": (lambda: talking_heads_attention(Q, Q, Q, torch.zeros(4, 3), ONE), ValueError, r"got \(4, 3\) and \(4, 4\)"),
+    "values of other keys": (lambda: talking_heads_attention(Q, Q, Q[:, :, 1:], ONE, ONE), ValueError, "share b and n_k"),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("refusals")
+@pytest.mark.parametrize(("ask", "error", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_does_not_fit_is_refused(ask, error, sentence):
+    with pytest.raises(error, match=sentence):
+        ask()
