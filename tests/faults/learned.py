@@ -245,14 +245,14 @@ FAULTS = [
     Fault(
         "a block does not read itself",
         MATCHED,
-        "return (read == own) | (read == order[own])",
+        "return (read == own) | (read == partners[own])",
         "return read == order[own]",
         "patterns/test_composition.py::test_a_mask_is_the_definition",
     ),
     Fault(
         "partners are looked for where they are not",
         MATCHED,
-        "for block in (own, self.order[own])",
+        "for block in (own, self.partners[own])",
         "for block in (own,)",
         "test_engine.py::test_every_pattern_equals_dense_attention",
     ),
