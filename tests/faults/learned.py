@@ -140,8 +140,8 @@ FAULTS = [
     Fault(
         "the transposed sort is mixed",
         PAIRS,
-        "mixed = (sort[rows] @ x.flatten(1))",
-        "mixed = (sort.T[rows] @ x.flatten(1))",
+        "torch.mm(sort[rows], x.flatten(1)",
+        "torch.mm(sort.T[rows], x.flatten(1)",
         LOOPS,
     ),
     Fault(
