@@ -11,7 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tinyattn import sparse_attention
-from tinyattn.content import RoutingRouter, lsh_attention, routing_attention
+from tinyattn.content import (
+    RoutingRouter,
+    lsh_attention,
+    routing_attention,
+    sinkhorn_attention,
+)
 from tinyattn.patterns import (
     BlockLocal,
     Dilated,
@@ -114,6 +119,7 @@ WORDS = {  # for readers of the results
     "fixed": "the own block of 128 and the last 8 keys of every earlier one, causal",
     "lsh": "4 rounds of hashing to n / 64 buckets, chunks of 64, one chunk back",
     "routing": "about √n clusters, each with the √n queries and keys nearest to it",
+    "sinkhorn": "blocks of 64: the own one and a mixture of all, after 8 iterations of Sinkhorn",
 }
 NOT_LINEAR = ("strided", "fixed")  # n² / 128 and n² / 16 pairs, halved by the causal rule
 LINEAR = tuple(work for work in PATTERNS if work not in NOT_LINEAR)
@@ -185,7 +191,18 @@ def _routing(q: Tensor, k: Tensor, v: Tensor) -> Ready:
     return Ready((q, k, v), lambda q, k, v: routing_attention(q, k, v, router.centroids, **options))
 
 
-ROUTERS: dict[str, Callable[[Tensor, Tensor, Tensor], Ready]] = {"lsh": _lsh, "routing": _routing}
+def _sinkhorn(q: Tensor, k: Tensor, v: Tensor) -> Ready:
+    n_blocks = q.shape[2] // 64
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.randn(BATCH, N_HEADS, n_blocks, n_blocks, generator=generator)
+    return Ready((q, k, v, scores.requires_grad_()), sinkhorn_attention)
+
+
+ROUTERS: dict[str, Callable[[Tensor, Tensor, Tensor], Ready]] = {
+    "lsh": _lsh,
+    "routing": _routing,
+    "sinkhorn": _sinkhorn,
+}
 CASES = [
     Case(DENSE, _dense, runs_at=lambda n: n <= DENSE_UP_TO),
     *(Case(ours(work), _sparse(work)) for work in PATTERNS),
