@@ -70,7 +70,7 @@ def test_the_table_shows_what_is_claimed_counted_measured_and_off():
         ]
     )
     assert ledger.table().splitlines()[2:] == [
-        "| a | n^2 | 2.00 ± 0.00 | 1.87 ± 0.04 | 04_complexity |",
+        "| a | n^2 | 2.00 | 1.87 ± 0.04 | 04_complexity |",
         "| b | d_model^3 | 2.00 (off) | – | – |",
         "| c | n^0.5 | – | – | – |",
     ]

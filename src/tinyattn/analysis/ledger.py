@@ -120,7 +120,8 @@ class Ledger:
             cells = (
                 claim.name,
                 f"{claim.of}^{claim.claimed:g}",
-                _shown(claim.counted) + (" (off)" if claim.holds is False else ""),
+                ("–" if claim.counted is None else f"{claim.counted.exponent:.2f}")
+                + (" (off)" if claim.holds is False else ""),
                 _shown(claim.measured),
                 claim.where or "–",
             )
