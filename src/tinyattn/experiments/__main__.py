@@ -8,7 +8,15 @@ from dataclasses import asdict
 
 import torch
 
-from tinyattn.experiments import characters, dates, digits, long_characters, retrieval
+from tinyattn.experiments import (
+    characters,
+    dates,
+    digits,
+    long_characters,
+    pixels,
+    recall,
+    retrieval,
+)
 from tinyattn.experiments.records import load, record, save, save_weights, timed
 
 SEEDS = (0, 1, 2)
@@ -99,12 +107,55 @@ def run_retrieval() -> str:
     return _verdict("retrieval", "furthest below the paths", worst, worst <= retrieval.BAR)
 
 
+def run_pixels() -> str:
+    """Digits pixel by pixel; every model of every seed has to beat counts of two neighbours."""
+    config, runs, samples = pixels.PixelsConfig(), [], {}
+    for name in pixels.MODELS:
+        for seed in SEEDS[:2]:
+            model = pixels.build(name, config, seed)
+            losses, seconds = timed(lambda model=model, seed=seed: pixels.fit(model, config, seed))
+            bits = {"bits": pixels.bits_per_dimension(model)}
+            runs.append({"model": name, **record(seed, losses, seconds, bits)})
+            if seed == SEEDS[0]:
+                order = pixels.order_of(name, config)
+                samples[name] = pixels.sample(model, order, 12, seed).flatten(1).tolist()
+    order_2 = round(pixels.order_2_bits(), 4)
+    pairs = {
+        name: sum(rule.edges(pixels.N) for rule in pixels.patterns(name, config))
+        for name in pixels.MODELS
+    }
+    save("pixels", config, runs, baselines={"order 2": order_2}, pairs=pairs, samples=samples)
+    worst = max(run["scores"]["bits"] for run in runs)
+    return _verdict("pixels", "worst bits per dimension", worst, worst < order_2)
+
+
+def run_recall() -> str:
+    """A distant word; reported as it comes out, with the share that the word alone gives."""
+    config, runs = recall.RecallConfig(), []
+    for name in recall.MODELS:
+        for seed in SEEDS:
+            model = recall.build(name, config, seed)
+            losses, seconds = timed(lambda model=model, seed=seed: recall.fit(model, config, seed))
+            share = {"accuracy": recall.accuracy(model, config)}
+            runs.append({"model": name, **record(seed, losses, seconds, share)})
+    baselines = {"word alone": round(recall.word_alone(config), 4)}
+    save("recall", config, runs, baselines=baselines)
+    shares = {
+        name: [run["scores"]["accuracy"] for run in runs if run["model"] == name]
+        for name in recall.MODELS
+    }
+    margin = min(shares["tree"]) - max(shares["window"])
+    return f"recall: the tree's worst seed leads the window's best by {margin:+.4f}"
+
+
 EXPERIMENTS = {
     "dates": run_dates,
     "digits": run_digits,
     "characters": run_characters,
     "long_characters": run_long_characters,
     "retrieval": run_retrieval,
+    "pixels": run_pixels,
+    "recall": run_recall,
 }
 
 
