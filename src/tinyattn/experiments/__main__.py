@@ -8,7 +8,14 @@ from dataclasses import asdict
 
 import torch
 
-from tinyattn.experiments import characters, dates, digits, long_characters, retrieval
+from tinyattn.experiments import (
+    characters,
+    dates,
+    digits,
+    duplication,
+    long_characters,
+    retrieval,
+)
 from tinyattn.experiments.records import load, record, save, save_weights, timed
 
 SEEDS = (0, 1, 2)
@@ -99,12 +106,34 @@ def run_retrieval() -> str:
     return _verdict("retrieval", "furthest below the paths", worst, worst <= retrieval.BAR)
 
 
+def run_duplication() -> str:
+    """A word twice, at two lengths, one seed; whoever learned it has to read well by 8 rounds."""
+    longer, shorter = duplication.LONGER, duplication.SHORTER
+    runs = []
+    for config in (shorter, longer):
+        for name in duplication.rules(config):
+            runs.append(duplication.run(config, name))
+            print(name, config.n, runs[-1]["scores"])
+    learned = [run for run in runs if run["trained"] not in ("dense", "1 round")]
+    save(
+        duplication.NAME,
+        longer,
+        runs,
+        bar=duplication.BAR,
+        shorter=asdict(shorter),
+        chance=longer.chance,
+    )
+    worst = min(run["scores"]["8 rounds"] for run in learned)
+    return _verdict(duplication.NAME, "worst accuracy", worst, worst >= duplication.BAR)
+
+
 EXPERIMENTS = {
     "dates": run_dates,
     "digits": run_digits,
     "characters": run_characters,
     "long_characters": run_long_characters,
     "retrieval": run_retrieval,
+    "duplication": run_duplication,
 }
 
 
