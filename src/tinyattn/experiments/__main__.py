@@ -15,6 +15,8 @@ from tinyattn.experiments import (
     long_characters,
     pixels,
     recall,
+    duplication,
+    long_characters,
     retrieval,
 )
 from tinyattn.experiments.records import load, record, save, save_weights, timed
@@ -146,6 +148,25 @@ def run_recall() -> str:
     }
     margin = min(shares["tree"]) - max(shares["window"])
     return f"recall: the tree's worst seed leads the window's best by {margin:+.4f}"
+def run_duplication() -> str:
+    """A word twice, at two lengths, one seed; whoever learned it has to read well by 8 rounds."""
+    longer, shorter = duplication.LONGER, duplication.SHORTER
+    runs = []
+    for config in (shorter, longer):
+        for name in duplication.rules(config):
+            runs.append(duplication.run(config, name))
+            print(name, config.n, runs[-1]["scores"])
+    learned = [run for run in runs if run["trained"] not in ("dense", "1 round")]
+    save(
+        duplication.NAME,
+        longer,
+        runs,
+        bar=duplication.BAR,
+        shorter=asdict(shorter),
+        chance=longer.chance,
+    )
+    worst = min(run["scores"]["8 rounds"] for run in learned)
+    return _verdict(duplication.NAME, "worst accuracy", worst, worst >= duplication.BAR)
 
 
 EXPERIMENTS = {
@@ -156,6 +177,7 @@ EXPERIMENTS = {
     "retrieval": run_retrieval,
     "pixels": run_pixels,
     "recall": run_recall,
+    "duplication": run_duplication,
 }
 
 
