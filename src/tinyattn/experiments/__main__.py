@@ -12,11 +12,10 @@ from tinyattn.experiments import (
     characters,
     dates,
     digits,
+    duplication,
     long_characters,
     pixels,
     recall,
-    duplication,
-    long_characters,
     retrieval,
 )
 from tinyattn.experiments.records import load, record, save, save_weights, timed
@@ -148,6 +147,8 @@ def run_recall() -> str:
     }
     margin = min(shares["tree"]) - max(shares["window"])
     return f"recall: the tree's worst seed leads the window's best by {margin:+.4f}"
+
+
 def run_duplication() -> str:
     """A word twice, at two lengths, one seed; whoever learned it has to read well by 8 rounds."""
     longer, shorter = duplication.LONGER, duplication.SHORTER
