@@ -11,7 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tinyattn import sparse_attention
-from tinyattn.content import RoutingRouter, lsh_attention, routing_attention
+from tinyattn.content import (
+    RoutingRouter,
+    lsh_attention,
+    routing_attention,
+    sinkhorn_attention,
+)
 from tinyattn.patterns import (
     BlockLocal,
     Dilated,
@@ -19,8 +24,12 @@ from tinyattn.patterns import (
     Pattern,
     Random,
     Window,
+    axial_columns,
+    axial_rows,
     bigbird,
+    bp_transformer,
     etc,
+    image_2d,
     longformer,
     sparse_fixed,
     sparse_strided,
@@ -68,6 +77,12 @@ def _etc(n: int) -> Pattern:
     return etc(n_global, w=84, sentences=(length + 1,) * rest + (length,) * (n_global - rest))
 
 
+def _tiles(n: int) -> Pattern:
+    """Tiles of 16 × 16 and 8 pixels around, of a picture as square as its n pixels allow."""
+    height = max(side for side in range(1, math.isqrt(n) + 1) if n % side == 0)
+    return image_2d(height, n // height, block=16, flange=8, causal=False)
+
+
 PATTERNS: dict[str, Callable[[int], Pattern]] = {
     "window": lambda n: Window(256),
     "longformer": lambda n: longformer(w=256, g=16),
@@ -76,6 +91,7 @@ PATTERNS: dict[str, Callable[[int], Pattern]] = {
     "blocks": lambda n: BlockLocal(512),
     "random-blocks": lambda n: Random(n, r=min(5, n // 64), seed=0, block_size=64),
     "dilated": lambda n: Dilated(64, dilation=16),
+    "image-2d": _tiles,
     "global": lambda n: Global(16),
     "star": lambda n: star_transformer(),
     "random-8": lambda n: Random(n, r=8, seed=0),
@@ -92,6 +108,9 @@ WORDS = {  # for readers of the results
     "blocks": "blocks of 512",
     "random-blocks": "5 random blocks of 64",
     "dilated": "64 keys on each side, 16 apart",
+    "image-2d": "tiles of 16 × 16 pixels and 8 more on each side",
+    "axial": "the row of a pixel, plus its column: two calls, and their sum",
+    "tree": "BP-Transformer, 4 nodes of each size on each side: half of the nodes are tokens",
     "global": "16 global tokens, which alone read every key",
     "star": "one key on each side, one relay",
     "random-8": "8 random keys",
@@ -100,6 +119,7 @@ WORDS = {  # for readers of the results
     "fixed": "the own block of 128 and the last 8 keys of every earlier one, causal",
     "lsh": "4 rounds of hashing to n / 64 buckets, chunks of 64, one chunk back",
     "routing": "about √n clusters, each with the √n queries and keys nearest to it",
+    "sinkhorn": "blocks of 64: the own one and a mixture of all, after 8 iterations of Sinkhorn",
 }
 NOT_LINEAR = ("strided", "fixed")  # n² / 128 and n² / 16 pairs, halved by the causal rule
 LINEAR = tuple(work for work in PATTERNS if work not in NOT_LINEAR)
@@ -129,6 +149,29 @@ def _sparse(work: str) -> Callable[[Tensor, Tensor, Tensor], Ready]:
     return make
 
 
+def _axial(q: Tensor, k: Tensor, v: Tensor) -> Ready:
+    width = math.isqrt(q.shape[2])
+    rows, columns = axial_rows(width), axial_columns(width)
+    return Ready(
+        (q, k, v),
+        lambda q, k, v: sparse_attention(q, k, v, rows) + sparse_attention(q, k, v, columns),
+    )
+
+
+def _tree(q: Tensor, k: Tensor, v: Tensor) -> Ready:
+    n = q.shape[2] // 2
+    pattern = bp_transformer(n, k=4)
+    nodes = tuple(x.detach()[:, :, : 2 * n - 1].contiguous().requires_grad_() for x in (q, k, v))
+    return Ready(nodes, lambda q, k, v: sparse_attention(q, k, v, pattern))
+
+
+def is_square(n: int) -> bool:
+    return math.isqrt(n) ** 2 == n
+
+
+LAYOUTS: dict[str, Callable[[Tensor, Tensor, Tensor], Ready]] = {"axial": _axial, "tree": _tree}
+
+
 def _lsh(q: Tensor, k: Tensor, v: Tensor) -> Ready:
     n_buckets = q.shape[2] // 64
     options = {"n_buckets": n_buckets, "n_hashes": 4, "chunk_size": 64}
@@ -148,7 +191,18 @@ def _routing(q: Tensor, k: Tensor, v: Tensor) -> Ready:
     return Ready((q, k, v), lambda q, k, v: routing_attention(q, k, v, router.centroids, **options))
 
 
-ROUTERS: dict[str, Callable[[Tensor, Tensor, Tensor], Ready]] = {"lsh": _lsh, "routing": _routing}
+def _sinkhorn(q: Tensor, k: Tensor, v: Tensor) -> Ready:
+    n_blocks = q.shape[2] // 64
+    generator = torch.Generator().manual_seed(1)
+    scores = torch.randn(BATCH, N_HEADS, n_blocks, n_blocks, generator=generator)
+    return Ready((q, k, v, scores.requires_grad_()), sinkhorn_attention)
+
+
+ROUTERS: dict[str, Callable[[Tensor, Tensor, Tensor], Ready]] = {
+    "lsh": _lsh,
+    "routing": _routing,
+    "sinkhorn": _sinkhorn,
+}
 CASES = [
     Case(DENSE, _dense, runs_at=lambda n: n <= DENSE_UP_TO),
     *(Case(ours(work), _sparse(work)) for work in PATTERNS),
@@ -156,4 +210,6 @@ CASES = [
         Case(ours(work), make, runs_at=lambda n: 512 <= n <= UP_TO)
         for work, make in ROUTERS.items()
     ),
+    Case(ours("axial"), _axial, runs_at=lambda n: n <= UP_TO and is_square(n)),
+    Case(ours("tree"), _tree, runs_at=lambda n: n <= UP_TO and n & (n - 1) == 0),
 ]

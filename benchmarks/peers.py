@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from benchmarks.cases import (
     CASES,
     D_HEAD,
+    LAYOUTS,
     N_HEADS,
     PATTERNS,
     ROUTERS,
@@ -280,7 +281,7 @@ def chosen(only: list[str] | None) -> list[Case]:
         ValueError: if a name is unknown.
     """
     if only is None:
-        only = ["dense", *PATTERNS, *ROUTERS]
+        only = ["dense", *PATTERNS, *ROUTERS, *LAYOUTS]
     known = {*ALL, *(case.work for case in ALL.values())}
     if unknown := [name for name in only if name not in known]:
         raise ValueError(f"no case is called {', '.join(unknown)}; there are {', '.join(ALL)}")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tinyattn.analysis import attention_flops, kept_pairs
+from tinyattn.analysis import attention_flops, complexity_claims, kept_pairs
 from tinyattn.analysis.ledger import Claim, Ledger
 from tinyattn.analysis.measure import Fit
 from tinyattn.patterns import Window
@@ -84,3 +84,14 @@ def test_two_claims_of_one_name_and_claims_without_are_refused():
         Claim("", 2)
     with pytest.raises(ValueError, match="tolerance must be 0 or more, got -1"):
         Claim("a", 2, tolerance=-1)
+
+
+def test_every_claim_of_the_book_is_counted_and_holds():
+    claims = complexity_claims()
+    assert len(claims) > 10
+    assert all(claim.holds and claim.where for claim in claims)
+    ledger = Ledger(claims)
+    ledger.check()
+    for claim in claims:  # and none would hold with another exponent
+        planted = Claim(claim.name, claim.claimed + 1, claim.counted, tolerance=claim.tolerance)
+        assert planted.holds is False

@@ -118,4 +118,18 @@ FAULTS = [
         '""',
         OF_LEDGER + "the_table_shows_what_is_claimed_counted_measured_and_off",
     ),
+    Fault(
+        "a chapter claims that attention's parameters grow with the text",
+        "analysis/claims.py",
+        'parameters by length", 0,',
+        'parameters by length", 1,',
+        OF_LEDGER + "every_claim_of_the_book_is_counted_and_holds",
+    ),
+    Fault(
+        "a chapter claims that fused attention still keeps a matrix",
+        "analysis/claims.py",
+        "fused=True).activations",
+        "fused=False).activations",
+        OF_LEDGER + "every_claim_of_the_book_is_counted_and_holds",
+    ),
 ]

@@ -131,15 +131,25 @@ def test_every_preset_is_written_as_python_with_the_same_mask(preset, n):
 
 def test_every_named_model_is_a_preset():
     named = {"star_transformer", "longformer", "etc", "bigbird", "sparse_strided", "sparse_fixed"}
-    assert named <= set(BY_KEY)
+    named |= {"image_1d", "image_2d"}
+    assert named | {"axial", "matched_blocks"} <= set(BY_KEY)
     for key in named:
         assert BY_KEY[key].at(64)[1].startswith(f"{key}(")
+    assert BY_KEY["axial"].at(64)[0].edges(64) == 64 * (8 + 8 - 1)
+    assert BY_KEY["matched_blocks"].at(64)[0].edges(64) == 64 * 2 * 4
 
 
 @pytest.mark.parametrize("pattern", [sparse_fixed(4, 1), Painted(torch.eye(4).bool())])
 def test_what_cannot_be_written_shortly_is_said(pattern):
     assert written(pattern) is None
     assert written(Window(1) & pattern) is None
+
+
+def test_a_union_inside_an_intersection_keeps_its_brackets():
+    pattern = (Window(1) | Global(1)) & (Strided(2) | Causal())
+    text = written(pattern)
+    assert text == "(Window(1) | Global(1)) & (Strided(2) | Causal())"
+    assert torch.equal(evaluated(text, 9), pattern.mask(9))
 
 
 def test_a_union_with_a_causal_and_another_part_is_no_union_of_atoms():
@@ -200,6 +210,15 @@ def test_a_pattern_that_is_assigned_is_shown_with_sliders_that_reach_it():
     assert 23 in window["choices"][0]
     studio.pattern = Painted(torch.eye(16).bool())
     assert torch.equal(studio.mask, torch.eye(16).bool())
+
+
+def test_patterns_that_no_atoms_make_are_assigned_one_after_the_other():
+    studio = MaskStudio(Window(1) | Window(3), n=16)
+    for pattern in (Global((3, 9)), BlockLocal(4, before=1), sparse_fixed(4, c=2)):
+        studio.pattern = pattern
+        assert studio.pattern == pattern
+        assert studio.kit["presets"][0]["key"] == "given"
+        assert torch.equal(unpack(studio.kit["presets"][0]["bitmaps"]["16"], 16), pattern.mask(16))
 
 
 def test_a_size_that_the_page_has_no_masks_of_is_answered():

@@ -2,9 +2,6 @@
 
 import html
 import json
-from collections.abc import Callable, Iterator
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -13,15 +10,10 @@ from playwright.sync_api import Locator, Page
 from tinyattn.patterns import Causal
 from tinyattn.show import describe_mask, draw_mask, explore
 from tinyattn.show.widgets import STATIC
-from tinybook.widgets import as_function_body, bundle
+from tinybook.widgets import as_function_body
 
 SIZES = [3, 4, 6, 9]
 HOSTILE = "</script><img src=x onerror='window.harmed = true'>"
-THEME = Path(find_spec("pydata_sphinx_theme").origin).parent.joinpath(
-    "theme", "pydata_sphinx_theme", "static", "styles", "pydata-sphinx-theme.css"
-)
-# How the book wraps the html that a cell returns.
-OUTPUT = '<div class="cell_output container"><div class="output text_html">{}</div></div>'
 
 
 def drawn(n):
@@ -39,33 +31,6 @@ def wrong(state: object) -> str:
         f'<div data-tinyattn-widget="frames" data-state="{html.escape(data)}">'
         '<img src="data:," alt="still">words of the still</div>'
     )
-
-
-@pytest.fixture
-def open_page(browser, tmp_path) -> Iterator[Callable[..., Page]]:
-    """open_page(widget html, ..., theme="dark", has_touch=True): a page of the book, from disk."""
-    contexts = []
-
-    def open_page(*widgets: str, theme: str = "light", **options: object) -> Page:
-        script = bundle(sorted(STATIC.glob("*.js")))
-        look = THEME.read_text(encoding="utf-8") + (STATIC / "widgets.css").read_text("utf-8")
-        body = "".join(OUTPUT.format(widget) for widget in widgets)
-        (tmp_path / "page.html").write_text(
-            f'<!doctype html><html lang="en" data-theme="{theme}"><title>Widgets</title>'
-            f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-            f'<style>{look}</style><main class="bd-content"><h1>Widgets</h1>{body}</main>'
-            f"<script>{script}</script></html>",
-            encoding="utf-8",
-        )
-        context = browser.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-        page.goto((tmp_path / "page.html").as_uri())
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
 
 
 def sliders(page: Page) -> list[Locator]:

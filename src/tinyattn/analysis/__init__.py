@@ -1,5 +1,6 @@
 """What patterns and layers cost, and how far they carry a signal."""
 
+from tinyattn.analysis.claims import complexity_claims
 from tinyattn.analysis.complexity import (
     Cost,
     attention_cost,
@@ -49,6 +50,7 @@ __all__ = [
     "adjacency",
     "attention_cost",
     "attention_flops",
+    "complexity_claims",
     "computed_pairs",
     "convolution_cost",
     "core_cost",

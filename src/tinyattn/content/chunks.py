@@ -12,6 +12,7 @@ from torch import Tensor
 
 SCORES_AT_ONCE = 2**19  # so that they stay in the processor's cache
 SAFE = 40.0  # exp of scores up to that size, and sums of them, lose nothing in float32
+SHORTEST = 1e-12  # length that a vector has at least, where it is divided by
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Chunks:
             is not real has one of its own, below zero.
         cell: for each token, where its round puts it: 1 more in the next chunk of one bucket,
             2 or more further in another bucket.
+        real: whether a token is.
         size: m.
         causal: whether a token reads only earlier ones.
     """
@@ -34,6 +36,7 @@ class Chunks:
     order: Int64[Tensor, "n_hashes n_places"]
     bucket: Integer[Tensor, "n_hashes n_places"]
     cell: Integer[Tensor, "n_hashes n_tokens"]
+    real: Bool[Tensor, "n_tokens"]
     size: int
     causal: bool
 
@@ -69,6 +72,7 @@ class Chunks:
             order=F.pad(order, (size, 0)),
             bucket=torch.cat([nobody, bucket], dim=-1).to(narrow),
             cell=cell.to(narrow),
+            real=real.flatten(),
             size=size,
             causal=causal,
         )
@@ -96,38 +100,48 @@ class _Piece:
         self.read = chunks.order[hashing, self.places]  # tokens that are read
         self.ask = self.read[chunks.size :]  # tokens that ask
 
-    def queries(self, x: Tensor) -> Tensor:
-        """Rows of x (n_tokens, d) for those that ask, (n_chunks, m, d)."""
+    def rows_read(self, x: Tensor) -> Tensor:
+        """Rows of x (n_tokens, d) in sorted order."""
+        return x.index_select(0, self.read)
+
+    def asking(self, rows: Tensor) -> Tensor:
+        """Of the rows read those that ask, (n_chunks, m, d)."""
+        return rows[self.chunks.size :].view(-1, self.chunks.size, rows.shape[1])
+
+    def rows_asking(self, x: Tensor) -> Tensor:
         return x.index_select(0, self.ask).view(-1, self.chunks.size, x.shape[1])
 
-    def keys(self, x: Tensor) -> Tensor:
-        """Rows of x for those that are read, transposed: an overlapping view (n_chunks, d, 2m)."""
-        return self._windows(x.index_select(0, self.read))
+    def windows(self, rows: Tensor) -> Tensor:
+        """What each chunk reads, transposed: an overlapping view (n_chunks, d, 2m)."""
+        return rows.unfold(0, 2 * self.chunks.size, self.chunks.size)
 
-    def add_to_queries(self, x: Tensor, rows: Tensor) -> None:
+    def sum_of_windows(self, windows: Tensor) -> Tensor:
+        """Add up windows (n_chunks, 2m, d): each row but the outer ones stands in two."""
+        m = self.chunks.size
+        rows = F.pad(windows[:, m:], (0, 0, 0, 0, 1, 0))
+        rows[:-1] += windows[:, :m]
+        return rows.flatten(0, 1)
+
+    def add_asking(self, x: Tensor, rows: Tensor) -> None:
         x.index_add_(0, self.ask, rows.flatten(0, 1))
 
-    def add_to_keys(self, x: Tensor, rows: Tensor) -> None:
-        """Add rows (n_chunks, 2m, d) to x; each token stands in two windows."""
-        m = self.chunks.size
-        both = F.pad(rows[:, m:], (0, 0, 0, 0, 1, 0))
-        both[:-1] += rows[:, :m]
-        x.index_add_(0, self.read, both.flatten(0, 1))
+    def add_read(self, x: Tensor, rows: Tensor) -> None:
+        x.index_add_(0, self.read, rows)
 
     def weights(self, q: Tensor, k: Tensor, top: Tensor | None) -> Tensor:
         """exp(score) of every allowed pair and zero elsewhere, (n_chunks, m, 2m).
 
         Comparisons into bool are slow on a processor; differences of small integers are not.
         """
-        scores = torch.bmm(self.queries(q), self.keys(k))
+        scores = torch.bmm(q, k)
         if top is not None:  # what is forbidden may be larger, and must not overflow
-            scores = scores.sub_(self.queries(top)).clamp_(max=0)
+            scores = scores.sub_(self.rows_asking(top)).clamp_(max=0)
         return scores.exp_().mul_(self._allowed().to(scores.dtype))
 
     def largest(self, q: Tensor, k: Tensor, least: float) -> Tensor:
         """Largest score of each that asks among its allowed pairs, (n_chunks, m, 1)."""
-        scores = torch.bmm(self.queries(q), self.keys(k))
-        return scores.masked_fill_(self._allowed() == 0, least).amax(dim=-1, keepdim=True)
+        scores = torch.bmm(q, k).masked_fill_(self._allowed() == 0, least)
+        return scores.amax(dim=-1, keepdim=True)
 
     def _allowed(self) -> Tensor:
         """1 where a pair shares its bucket here and was not found in an earlier round, else 0."""
@@ -144,10 +158,7 @@ class _Piece:
     def _differences(self, x: Tensor) -> Tensor:
         """What asks minus what is read, (n_chunks, m, 2m)."""
         m = self.chunks.size
-        return x[m:].view(-1, m, 1) - self._windows(x[:, None])
-
-    def _windows(self, rows: Tensor) -> Tensor:
-        return rows.unfold(0, 2 * self.chunks.size, self.chunks.size)
+        return x[m:].view(-1, m, 1) - self.windows(x[:, None])
 
 
 def _readable(m: int, causal: bool) -> Tensor:
@@ -157,74 +168,91 @@ def _readable(m: int, causal: bool) -> Tensor:
 
 
 def attend_in_chunks(
-    q: Float[Tensor, "n_tokens d_head"],
-    k: Float[Tensor, "n_tokens d_head"],
+    x: Float[Tensor, "n_tokens d_head"],
     v: Float[Tensor, "n_tokens d_v"],
     chunks: Chunks,
-) -> tuple[Float[Tensor, "n_tokens d_v"], Bool[Tensor, "n_tokens 1"]]:
-    """One softmax over all keys that the rounds find, each counted once; and who found none.
+    scale: float,
+) -> Float[Tensor, "n_tokens d_v"]:
+    """One softmax of scale * x_i · x_j / |x_j| over all keys that the rounds find, each once.
 
-    Costs O(n_hashes * n_tokens * m) time and O(n_hashes * n_tokens) memory, also backward.
-
-    Args:
-        q: queries, scaled: a score is their product with a key.
-        k: keys, at most of unit length.
-        v: values.
-        chunks: who may read whom.
+    A real token that finds nobody gets its own value, one that is not real zeros. Costs
+    O(n_hashes * n_tokens * m) time and O(n_hashes * n_tokens) memory, also backward.
     """
-    return _InChunks.apply(q, k, v, chunks)
+    return _InChunks.apply(x, v, chunks, scale)
 
 
 class _InChunks(torch.autograd.Function):
     """Sums of exp(score) v and of exp(score) over all pieces, divided at the end.
 
-    A key is a unit vector at most, so that no score exceeds its query's length: where that is
+    A key has unit length, so that no score exceeds its query's times the scale: where that is
     safe, exp needs no maximum to be subtracted, and rounds are added up instead of merged.
     """
 
     @staticmethod
-    def forward(ctx, q, k, v, chunks):
-        with torch.autocast(q.device.type, enabled=False):
-            top = _top(q, k, chunks)
-            out, total = torch.zeros_like(v), q.new_zeros(len(q), 1)
+    def forward(ctx, x, v, chunks, scale):
+        length = x.norm(dim=-1, keepdim=True).clamp_(min=SHORTEST)
+        out, total = torch.zeros_like(v), torch.zeros_like(length)
+        with torch.autocast(x.device.type, enabled=False):
+            top = _top(x, length, chunks, scale)
             for piece in chunks.pieces():
-                weights = piece.weights(q, k, top)
-                piece.add_to_queries(out, weights @ piece.keys(v).transpose(1, 2))
-                piece.add_to_queries(total, weights.sum(dim=-1, keepdim=True))
-        found_none = total == 0
-        total.masked_fill_(found_none, 1)
+                weights = piece.weights(*_queries_and_keys(piece, x, length, scale), top)
+                values = piece.windows(piece.rows_read(v))
+                piece.add_asking(out, weights @ values.transpose(1, 2))
+                piece.add_asking(total, weights.sum(dim=-1, keepdim=True))
+        found_none = total[:, 0] == 0
+        total.masked_fill_(found_none[:, None], 1)
         out /= total
-        ctx.save_for_backward(q, k, v, out, total, top)
-        ctx.chunks = chunks
-        ctx.mark_non_differentiable(found_none)
-        return out, found_none
+        alone = (found_none & chunks.real).nonzero()[:, 0]
+        out[alone] = v[alone]
+        ctx.save_for_backward(x, v, length, out, total, top, alone)
+        ctx.chunks, ctx.scale = chunks, scale
+        return out
 
     @staticmethod
-    def backward(ctx, d_out, _):
+    def backward(ctx, d_out):
         if torch.is_grad_enabled():  # create_graph=True
             raise NotImplementedError("attention in chunks has no second derivatives")
-        q, k, v, out, total, top = ctx.saved_tensors
-        d_q, d_k, d_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        with torch.autocast(q.device.type, enabled=False):
+        x, v, length, out, total, top, alone = ctx.saved_tensors
+        d_x, d_v = torch.zeros_like(x), torch.zeros_like(v)
+        with torch.autocast(x.device.type, enabled=False):
             d_out = d_out / total
             correction = (d_out * out).sum(dim=-1, keepdim=True)
+            d_v[alone] = d_out[alone]
             for piece in ctx.chunks.pieces():
-                weights, d_rows = piece.weights(q, k, top), piece.queries(d_out)
-                piece.add_to_keys(d_v, weights.transpose(1, 2) @ d_rows)
-                d_scores = d_rows @ piece.keys(v)
-                d_scores.sub_(piece.queries(correction)).mul_(weights)
-                piece.add_to_queries(d_q, d_scores @ piece.keys(k).transpose(1, 2))
-                piece.add_to_keys(d_k, d_scores.transpose(1, 2) @ piece.queries(q))
-        return d_q, d_k, d_v, None
+                q, k = _queries_and_keys(piece, x, length, ctx.scale)
+                weights, d_rows = piece.weights(q, k, top), piece.rows_asking(d_out)
+                piece.add_read(d_v, piece.sum_of_windows(weights.transpose(1, 2) @ d_rows))
+                d_scores = d_rows @ piece.windows(piece.rows_read(v))
+                d_scores.sub_(piece.rows_asking(correction)).mul_(weights)
+                d_k = piece.sum_of_windows(d_scores.transpose(1, 2) @ q)
+                rows = _through_length(d_k, piece.rows_read(x), piece.rows_read(length), ctx.scale)
+                piece.asking(rows).add_(d_scores @ k.transpose(1, 2))
+                piece.add_read(d_x, rows)
+        return d_x, d_v, None, None
 
 
-def _top(q: Tensor, k: Tensor, chunks: Chunks) -> Tensor | None:
+def _queries_and_keys(
+    piece: _Piece, x: Tensor, length: Tensor, scale: float
+) -> tuple[Tensor, Tensor]:
+    """x_i of those that ask, and scale * x_j / |x_j| of those that are read."""
+    rows = piece.rows_read(x)
+    return piece.asking(rows), piece.windows(rows * (scale / piece.rows_read(length)))
+
+
+def _through_length(d_k: Tensor, x: Tensor, length: Tensor, scale: float) -> Tensor:
+    """Gradient for x of k = scale * x / |x|: what of d_k is at right angles to x, over |x|."""
+    unit = x / length
+    along = (d_k * unit).sum(dim=-1, keepdim=True)
+    return torch.addcmul(d_k, unit, along, value=-1).mul_(scale / length)
+
+
+def _top(x: Tensor, length: Tensor, chunks: Chunks, scale: float) -> Tensor | None:
     """The largest score of each query, or None if all scores are safe without it."""
-    bound = float(q.norm(dim=-1).max())
+    bound = abs(scale) * float(length.max())
     if bound <= SAFE:
         return None
-    top = q.new_full((len(q), 1), -bound)
+    top = x.new_full((len(x), 1), -bound)
     for piece in chunks.pieces():
-        found = piece.largest(q, k, -bound).flatten(0, 1)
-        top.scatter_reduce_(0, piece.ask[:, None], found, "amax")
+        found = piece.largest(*_queries_and_keys(piece, x, length, scale), -bound)
+        top.scatter_reduce_(0, piece.ask[:, None], found.flatten(0, 1), "amax")
     return top

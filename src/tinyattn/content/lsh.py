@@ -85,9 +85,7 @@ def lsh_attention(
     wide = torch.promote_types(qk.dtype, torch.float32)
     flat, values = (x.flatten(0, 2).to(wide) for x in (qk, v))  # (b * h * n, d)
     chunks = Chunks.sort(buckets.flatten(0, 1), real, size, causal)
-    found, none = attend_in_chunks(flat * scale, F.normalize(flat, dim=-1), values, chunks)
-    alone = none & real.flatten()[:, None]  # reads itself
-    return torch.where(alone, values, found).to(v.dtype).view(v.shape)
+    return attend_in_chunks(flat, values, chunks, scale).to(v.dtype).view(v.shape)
 
 
 def lsh_mask(
@@ -129,7 +127,7 @@ def lsh_mask(
 
 
 class LSHRouter(Router):
-    """LSH attention in place of a pattern. Queries serve as keys; those of the layer are unused.
+    """LSH attention in place of a pattern. Its keys are the queries; the layer's own are unused.
 
     Args:
         n_buckets: an even number, or 1.

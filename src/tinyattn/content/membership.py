@@ -65,10 +65,14 @@ def largest(x: Float[Tensor, "rows n"], size: int) -> Int64[Tensor, "rows size"]
     about √(n * size) numbers in place of n.
     """
     n = x.shape[-1]
-    length = math.isqrt(n // max(1, size))
-    if length < 2:
+    length = 1 << int(
+        math.log2(max(1, n // max(1, size))) / 2
+    )  # a power of two: it often divides n
+    if length == 1:
         return x.topk(size, dim=-1, sorted=False).indices
-    strands = F.pad(x, (0, -n % length), value=-math.inf).unflatten(-1, (length, -1))
+    if n % length:
+        x = F.pad(x, (0, -n % length), value=-math.inf)
+    strands = x.unflatten(-1, (length, -1))
     best = strands.amax(dim=-2).topk(size, dim=-1, sorted=False).indices  # (rows, size)
     numbers = strands.gather(-1, best[:, None].expand(-1, length, -1)).flatten(-2)
     found = numbers.topk(size, dim=-1, sorted=False).indices
@@ -84,7 +88,9 @@ def _nearness(x: Tensor, centroids: Tensor, unit: bool = False) -> Iterator[Tens
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
         wide = torch.promote_types(x.dtype, torch.float32)
         means = F.normalize(centroids.detach().to(wide), dim=-1)
+        near = x.new_empty((means.shape[1], x.shape[2]), dtype=wide)  # written anew for each
         for at, vectors in enumerate(x.detach().flatten(0, 1).to(wide)):
+            torch.mm(means[at % h], vectors.T, out=near)
             if unit:
-                vectors = F.normalize(vectors, dim=-1)
-            yield means[at % h] @ vectors.T
+                near /= vectors.norm(dim=-1).clamp_(min=torch.finfo(wide).tiny)
+            yield near

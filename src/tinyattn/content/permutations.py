@@ -120,7 +120,7 @@ def matched_pattern(
 
     Example:
         >>> matched_pattern(torch.tensor([[0.1, 0.9], [0.9, 0.1]]), block_size=4)
-        MatchedBlocks(block_size=4, order=(1, 0))
+        MatchedBlocks(block_size=4, partners=(1, 0))
     """
     own = torch.arange(len(sort), device=sort.device)
     order = sort.argmax(dim=-1).where(sort.sum(dim=-1) > 0, own)

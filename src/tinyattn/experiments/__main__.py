@@ -15,6 +15,11 @@ from tinyattn.experiments import (
     long_characters,
     retrieval,
     routed_characters,
+    duplication,
+    long_characters,
+    pixels,
+    recall,
+    retrieval,
 )
 from tinyattn.experiments.records import load, record, save, save_weights, timed
 
@@ -117,6 +122,66 @@ def run_routed_characters() -> str:
     ratio = routed_characters.cost_ratio(runs)
     met = abs(ratio - 1) <= routed_characters.BAR
     return _verdict("routed_characters", "cost of local heads over mixed ones", ratio, met)
+def run_pixels() -> str:
+    """Digits pixel by pixel; every model of every seed has to beat counts of two neighbours."""
+    config, runs, samples = pixels.PixelsConfig(), [], {}
+    for name in pixels.MODELS:
+        for seed in SEEDS[:2]:
+            model = pixels.build(name, config, seed)
+            losses, seconds = timed(lambda model=model, seed=seed: pixels.fit(model, config, seed))
+            bits = {"bits": pixels.bits_per_dimension(model)}
+            runs.append({"model": name, **record(seed, losses, seconds, bits)})
+            if seed == SEEDS[0]:
+                order = pixels.order_of(name, config)
+                samples[name] = pixels.sample(model, order, 12, seed).flatten(1).tolist()
+    order_2 = round(pixels.order_2_bits(), 4)
+    pairs = {
+        name: sum(rule.edges(pixels.N) for rule in pixels.patterns(name, config))
+        for name in pixels.MODELS
+    }
+    save("pixels", config, runs, baselines={"order 2": order_2}, pairs=pairs, samples=samples)
+    worst = max(run["scores"]["bits"] for run in runs)
+    return _verdict("pixels", "worst bits per dimension", worst, worst < order_2)
+
+
+def run_recall() -> str:
+    """A distant word; reported as it comes out, with the share that the word alone gives."""
+    config, runs = recall.RecallConfig(), []
+    for name in recall.MODELS:
+        for seed in SEEDS:
+            model = recall.build(name, config, seed)
+            losses, seconds = timed(lambda model=model, seed=seed: recall.fit(model, config, seed))
+            share = {"accuracy": recall.accuracy(model, config)}
+            runs.append({"model": name, **record(seed, losses, seconds, share)})
+    baselines = {"word alone": round(recall.word_alone(config), 4)}
+    save("recall", config, runs, baselines=baselines)
+    shares = {
+        name: [run["scores"]["accuracy"] for run in runs if run["model"] == name]
+        for name in recall.MODELS
+    }
+    margin = min(shares["tree"]) - max(shares["window"])
+    return f"recall: the tree's worst seed leads the window's best by {margin:+.4f}"
+
+
+def run_duplication() -> str:
+    """A word twice, at two lengths, one seed; whoever learned it has to read well by 8 rounds."""
+    longer, shorter = duplication.LONGER, duplication.SHORTER
+    runs = []
+    for config in (shorter, longer):
+        for name in duplication.rules(config):
+            runs.append(duplication.run(config, name))
+            print(name, config.n, runs[-1]["scores"])
+    learned = [run for run in runs if run["trained"] not in ("dense", "1 round")]
+    save(
+        duplication.NAME,
+        longer,
+        runs,
+        bar=duplication.BAR,
+        shorter=asdict(shorter),
+        chance=longer.chance,
+    )
+    worst = min(run["scores"]["8 rounds"] for run in learned)
+    return _verdict(duplication.NAME, "worst accuracy", worst, worst >= duplication.BAR)
 
 
 EXPERIMENTS = {
@@ -126,6 +191,9 @@ EXPERIMENTS = {
     "long_characters": run_long_characters,
     "retrieval": run_retrieval,
     "routed_characters": run_routed_characters,
+    "pixels": run_pixels,
+    "recall": run_recall,
+    "duplication": run_duplication,
 }
 
 

@@ -17,13 +17,13 @@ class MatchedBlocks(Pattern):
     """Each block reads itself and one other block: what hard Sinkhorn attention computes.
 
     Query i is in block i // block_size, and its keys are those of that block and of block
-    order[i // block_size]. A block matched with itself reads nothing more. n queries cost at most
+    partners[i // block_size]. A block matched with itself reads nothing more. n queries cost at most
     2 * n * block_size scores, wherever the partners are. With `& Causal()` only earlier partners
     remain.
 
     Args:
         block_size: tokens in a block; the last one may be shorter.
-        order: for each block the one that it is matched with, usually a permutation.
+        partners: for each block the one that it is matched with, usually a permutation.
 
     Raises:
         ValueError: if block_size is below 1, a partner is none of the blocks, or the pattern is
@@ -33,7 +33,7 @@ class MatchedBlocks(Pattern):
         Tay et al. 2020, "Sparse Sinkhorn Attention", section 3 (arXiv:2002.11296).
 
     Example:
-        >>> MatchedBlocks(block_size=2, order=(1, 0, 2)).mask(6).int()
+        >>> MatchedBlocks(block_size=2, partners=(1, 0, 2)).mask(6).int()
         tensor([[1, 1, 1, 1, 0, 0],
                 [1, 1, 1, 1, 0, 0],
                 [1, 1, 1, 1, 0, 0],
@@ -43,34 +43,34 @@ class MatchedBlocks(Pattern):
     """
 
     block_size: int
-    order: tuple[int, ...]
+    partners: tuple[int, ...]
 
     def __post_init__(self) -> None:
         at_least("block_size", self.block_size, 1)
-        object.__setattr__(self, "order", tuple(self.order))
-        for partner in self.order:
+        object.__setattr__(self, "partners", tuple(self.partners))
+        for partner in self.partners:
             whole_numbers(partner=partner)
-            if not 0 <= partner < len(self.order):
+            if not 0 <= partner < len(self.partners):
                 raise ValueError(
-                    f"a partner must be one of the blocks 0 … {len(self.order) - 1}, got {partner}"
+                    f"a partner must be one of the blocks 0 … {len(self.partners) - 1}, got {partner}"
                 )
 
     def check(self, n: int) -> None:
-        if n > self.block_size * len(self.order):
+        if n > self.block_size * len(self.partners):
             raise ValueError(
-                f"{len(self.order)} blocks of {self.block_size} hold "
-                f"{self.block_size * len(self.order)} tokens, got n={n}"
+                f"{len(self.partners)} blocks of {self.block_size} hold "
+                f"{self.block_size * len(self.partners)} tokens, got n={n}"
             )
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         own, read = i // self.block_size, j // self.block_size
-        order = torch.tensor(self.order, dtype=torch.long, device=i.device)
-        return (read == own) | (read == order[own])
+        partners = torch.tensor(self.partners, dtype=torch.long, device=i.device)
+        return (read == own) | (read == partners[own])
 
     def reach(self, queries: range, n_k: int) -> list[range]:
         size = self.block_size
         blocks = range(queries.start // size, queries[-1] // size + 1)
-        read = {block for own in blocks for block in (own, self.order[own])}
+        read = {block for own in blocks for block in (own, self.partners[own])}
         pieces = [clipped(block * size, (block + 1) * size, n_k) for block in read]
         return merged([keys for piece in pieces for keys in piece])
 

@@ -104,7 +104,8 @@ class MaskStudio(StaticWidget, module="studio"):
             return pattern
         check_pattern(pattern)
         pattern.check(n)
-        self._presets = {key: Preset.of(key, pattern, n), **self._presets}
+        own = {key: Preset.of(key, pattern, n)}
+        self._presets = own | {name: it for name, it in self._presets.items() if name != key}
         return key
 
     def _setting_of(self, pattern: object, n: int) -> dict[str, object]:

@@ -280,13 +280,12 @@ function softmax(scores, cells, n) {
 
 // ---------------------------------------------------------------------------- words
 
-// Three digits, halves to the even one, as Python's :.3g for what occurs here.
+// Three digits as Python's :.3g writes them: toPrecision rounds halves up, Python to the even digit.
 export function short(x) {
-  if (x === 0) return "0";
-  const unit = 10 ** (2 - Math.floor(Math.log10(Math.abs(x))));
-  let digits = Math.round(x * unit);
-  if (x * unit - Math.floor(x * unit) === 0.5 && digits % 2) digits--;
-  return String(digits / unit);
+  const rounded = Number(x.toPrecision(3));
+  const unit = 10 ** (2 - Math.floor(Math.log10(x)));
+  const isHalf = Number.isInteger(x * 2 ** 20) && x * unit - Math.floor(x * unit) === 0.5;
+  return String(isHalf ? (2 * Math.round((x * unit) / 2)) / unit : rounded);
 }
 
 const count = (number) => number.toLocaleString("en");
@@ -322,13 +321,13 @@ function sayReads(places) {
 function sayLayers({ distance }, n, i) {
   const row = distance.subarray(i * n, (i + 1) * n);
   const deepest = Math.max(...row.filter((layers) => layers !== FAR));
-  const said = [];
+  const said = deepest === 0 ? ["only itself"] : [];
   for (let layers = 1; layers <= Math.min(deepest, 4); layers++)
     said.push(`${row.filter((it) => it <= layers).length} in ${plural(layers, "layer")}`);
   const all = row.filter((layers) => layers !== FAR).length;
   if (deepest > 4) said.push(`${all} in ${deepest} layers`);
   if (all < n) said.push(`${n - all} never`);
-  return `Tokens that reach it: ${said.join(", ") || "only itself"}.`;
+  return `Tokens that reach it: ${said.join(", ")}.`;
 }
 
 function describe(code, n, found) {
@@ -370,7 +369,7 @@ function grid(width, n, labelled) {
   return { margin, at };
 }
 
-function drawMatrix(canvas, look, { n, cells, beside, painted, weights, tokens, cursor, active }) {
+function drawMatrix(canvas, look, { n, cells, beside, painted, weights, tokens, cursor }) {
   const { pen, width, scale } = fitted(canvas, 1);
   const { margin, at } = grid(width, n, tokens);
   const size = (width - margin) / n;
@@ -397,7 +396,7 @@ function drawMatrix(canvas, look, { n, cells, beside, painted, weights, tokens, 
   pen.strokeStyle = look.focus;
   pen.lineWidth = line;
   pen.strokeRect(margin + line / 2, at(i) + line / 2 - gap, width - margin - line, at(i + 1) - at(i) - line + gap);
-  if (active) pen.strokeRect(at(j) - line / 2, at(i) - line / 2, at(j + 1) - at(j) + line - gap, at(i + 1) - at(i) + line - gap);
+  pen.strokeRect(at(j) - line / 2, at(i) - line / 2, at(j + 1) - at(j) + line - gap, at(i + 1) - at(i) + line - gap);
 }
 
 function fill(pen, colour, x, y, w, h) {
@@ -425,13 +424,21 @@ function drawDot(pen, colour, x, y, w, h) {
   pen.fill();
 }
 
+// A colour between two of the form #0b3c5d, and black or white, whichever reads better on it.
+function shaded(from, to, share) {
+  const parts = [from, to].map((it) => it.match(/[0-9a-f]{2}/gi).map((part) => parseInt(part, 16)));
+  const mixed = parts[0].map((part, k) => Math.round(part + share * (parts[1][k] - part)));
+  const linear = mixed.map((part) => (part / 255 <= 0.04 ? part / 3294 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  const light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  return [`rgb(${mixed.join(" ")})`, light > 0.179 ? "#000" : "#fff"];
+}
+
 function drawWeight(pen, look, allowed, weight, x, y, w, h, scale) {
   if (!allowed) return;
-  pen.globalAlpha = 0.08 + 0.92 * weight;
-  fill(pen, look.ink, x, y, w, h);
-  pen.globalAlpha = 1;
+  const [colour, text] = shaded(look.paper, look.ink, 0.08 + 0.92 * weight);
+  fill(pen, colour, x, y, w, h);
   if (w < 26 * scale) return;
-  pen.fillStyle = weight > 0.45 ? look.paper : look.text;
+  pen.fillStyle = text;
   pen.font = `${11 * scale}px system-ui, sans-serif`;
   [pen.textAlign, pen.textBaseline] = ["center", "middle"];
   pen.fillText(weight.toFixed(2), x + w / 2, y + h / 2);
@@ -486,12 +493,10 @@ function drawArcs(canvas, look, { n, cells, distance, edges, query }) {
   for (let j = 0; j < n; j++) {
     const layers = distance[query * n + j];
     const shade = layers === FAR ? 0 : 1 / Math.max(1, layers);
-    fill(pen, look.paper, x(j) - box / 2, middle - box / 2, box, box);
-    pen.globalAlpha = shade;
-    fill(pen, j === query ? look.focus : look.ink, x(j) - box / 2, middle - box / 2, box, box);
-    pen.globalAlpha = 1;
+    const [colour, text] = shaded(look.paper, j === query ? look.focus : look.ink, shade);
+    fill(pen, colour, x(j) - box / 2, middle - box / 2, box, box);
     if (box < 10 * scale || j === query) continue;
-    pen.fillStyle = shade > 0.45 ? look.paper : look.text;
+    pen.fillStyle = text;
     pen.fillText(layers === FAR ? "∞" : layers, x(j), middle);
   }
 }
@@ -702,7 +707,7 @@ function render({ model, el }) {
   const past = checkbox("causal", (on) => change({ ...setting, causal: on }));
   const others = menu("Compare with", (key) => change({ ...setting, compare: key || null }));
   const bar = element("div", "tinyattn-studio-bar");
-  bar.append(presets.row, sizes.row, past.row, others.row);
+  bar.append(presets.row, sizes.row, others.row, past.row);
 
   const allSizes = () => [...new Set([...kit.sizes, ...(model.get("more") ?? [])])];
   const presetShown = () =>
@@ -770,7 +775,9 @@ function render({ model, el }) {
     if (event.button !== 0 || stroke) return;
     cursor = cellAt(event);
     if (tool === "look") return draw(performance.now());
-    matrix.setPointerCapture?.(event.pointerId);
+    try {
+      matrix.setPointerCapture(event.pointerId);
+    } catch {} // the pointer is gone already
     stroke = { value: tool === "paint", last: cursor };
     history.close();
     paintAlong(cursor, cursor);
@@ -815,7 +822,6 @@ function render({ model, el }) {
     event.preventDefault();
     sayCell();
   });
-  for (const event of ["focus", "blur"]) matrix.addEventListener(event, () => draw(performance.now()));
   box.addEventListener("keydown", (event) => {
     const key = event.key.toLowerCase();
     if (!(event.ctrlKey || event.metaKey) || (key !== "z" && key !== "y")) return;
@@ -1023,7 +1029,8 @@ function render({ model, el }) {
     fillMenu(others.select, [["", "nothing"], ...kit.presets.filter(({ at }) => at[n]).map(({ key, label }) => [key, label])]);
     others.select.value = setting.compare ?? "";
     sizes.show(allSizes(), wanted ?? n);
-    sizes.row.hidden = allSizes().length < 2;
+    if (allSizes().length < 2) sizes.row.remove();
+    else if (!sizes.row.parentNode) presets.row.after(sizes.row);
     past.input.checked = setting.causal;
     for (const it of rows) {
       const values = setting.terms[it.atom.key];
@@ -1043,9 +1050,8 @@ function render({ model, el }) {
     beside.hidden = !shown.beside && !shown.weights;
     box.dataset.beside = !beside.hidden;
 
-    const active = document.activeElement === matrix || stroke !== null || tool !== "look";
     const common = { n, cells: shown.cells, tokens: kit.tokens, cursor };
-    drawMatrix(matrix, look, { ...common, painted: shown.painted, active });
+    drawMatrix(matrix, look, { ...common, painted: shown.painted });
     if (!beside.hidden) {
       drawMatrix(second, look, { ...common, beside: shown.beside, weights: shown.beside ? null : shown.weights });
       besideText.textContent = sayBeside();
