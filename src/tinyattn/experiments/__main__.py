@@ -12,6 +12,9 @@ from tinyattn.experiments import (
     characters,
     dates,
     digits,
+    long_characters,
+    retrieval,
+    routed_characters,
     duplication,
     long_characters,
     pixels,
@@ -108,6 +111,17 @@ def run_retrieval() -> str:
     return _verdict("retrieval", "furthest below the paths", worst, worst <= retrieval.BAR)
 
 
+def run_routed_characters() -> str:
+    """Local heads, local and routing heads, dense heads; the first two have to cost the same."""
+    config, runs = routed_characters.CONFIG, []
+    for name, seed in routed_characters.trainings(config):
+        runs.append(routed_characters.run(config, name, seed))
+        print(name, seed, runs[-1]["scores"])
+    baselines = load("characters")["baselines"]
+    save("routed_characters", config, runs, bar=routed_characters.BAR, baselines=baselines)
+    ratio = routed_characters.cost_ratio(runs)
+    met = abs(ratio - 1) <= routed_characters.BAR
+    return _verdict("routed_characters", "cost of local heads over mixed ones", ratio, met)
 def run_pixels() -> str:
     """Digits pixel by pixel; every model of every seed has to beat counts of two neighbours."""
     config, runs, samples = pixels.PixelsConfig(), [], {}
@@ -176,6 +190,7 @@ EXPERIMENTS = {
     "characters": run_characters,
     "long_characters": run_long_characters,
     "retrieval": run_retrieval,
+    "routed_characters": run_routed_characters,
     "pixels": run_pixels,
     "recall": run_recall,
     "duplication": run_duplication,
