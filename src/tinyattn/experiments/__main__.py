@@ -13,15 +13,13 @@ from tinyattn.experiments import (
     dates,
     digits,
     duplication,
+    hidden_graph,
     long_characters,
+    moving_block,
     pixels,
     recall,
     retrieval,
     routed_characters,
-    hidden_graph,
-    long_characters,
-    moving_block,
-    retrieval,
 )
 from tinyattn.experiments.records import load, record, save, save_weights, timed
 
@@ -186,6 +184,8 @@ def run_duplication() -> str:
     )
     worst = min(run["scores"]["8 rounds"] for run in learned)
     return _verdict(duplication.NAME, "worst accuracy", worst, worst >= duplication.BAR)
+
+
 def run_moving_block() -> str:
     """Sinkhorn attention, a band and blocks of as many pairs, and all pairs."""
     config, runs = moving_block.MovingBlockConfig(), []
