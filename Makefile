@@ -7,6 +7,7 @@ CPU_WHEELS := https://download.pytorch.org/whl/cpu
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+NOTEBOOKS := book/*.ipynb book/appendices/*.ipynb
 export OMP_NUM_THREADS := 1
 
 .PHONY: help book test lint code chapters site lab results bench nightly
@@ -33,13 +34,13 @@ lint: .venv/test
 	$(BIN)/ruff format --check
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
-	$(BIN)/python tools/notebooks.py check book/*.ipynb
+	$(BIN)/python tools/notebooks.py check $(NOTEBOOKS)
 
 code: .venv/test
 	$(BIN)/pytest -n 2 --dist loadfile --ignore=tests/site
 
 chapters: .venv/test
-	$(BIN)/python tools/chapters.py book/*.ipynb
+	$(BIN)/python tools/chapters.py $(NOTEBOOKS)
 
 site: .venv/test book
 	$(BIN)/pytest -n 2 tests/site
@@ -57,7 +58,7 @@ bench: .venv/bench
 
 # The chapters once more on the slowest instructions that PyTorch has: other last digits.
 nightly: test results
-	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py book/*.ipynb
+	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py $(NOTEBOOKS)
 
 # Set-up. Each stamp in .venv is newer than the requirements that it stands for.
 

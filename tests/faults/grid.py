@@ -5,6 +5,7 @@ from tests.faults.fault import Fault
 GRID = "patterns/test_grid.py::"
 TREE = "patterns/test_tree.py::"
 SCHEDULE = "test_groups.py::"
+PIXELS = "experiments/test_pixels.py::"
 AXIAL = "transformer/test_axial.py::"
 TREE_LAYERS = "transformer/test_tree_layers.py::"
 
@@ -308,7 +309,7 @@ FAULTS = [
         "transformer/tree.py",
         ".any(dim=2)",
         ".all(dim=2)",
-        TREE_LAYERS + "test_a_short_text_is_padded_and_its_padding_read_by_nobody",
+        TREE_LAYERS + "test_a_span_that_ends_in_padding_is_read",
     ),
     Fault(
         "the first span stands in for the root",
@@ -316,5 +317,26 @@ FAULTS = [
         "return x[:, :n], x[:, -1]",
         "return x[:, :n], x[:, self.tree.n]",
         TREE_LAYERS + "test_the_root_hears_of_every_token",
+    ),
+    Fault(
+        "a pixel is shown itself",
+        "experiments/pixels.py",
+        "x[:, self.order[1:]] = values[:, self.order[:-1]]",
+        "x[:, self.order] = values[:, self.order]",
+        PIXELS + "test_a_pixel_is_scored_from_those_generated_before_it",
+    ),
+    Fault(
+        "tiles are generated along the raster",
+        "experiments/pixels.py",
+        'tiles = config.block if name == "2-D local" else (HEIGHT, WIDTH)',
+        "tiles = (HEIGHT, WIDTH)",
+        PIXELS + "test_a_pixel_is_scored_from_those_generated_before_it",
+    ),
+    Fault(
+        "pixels are counted after those to the right and below",
+        "experiments/pixels.py",
+        "(1, 0, 1, 0)",
+        "(0, 1, 0, 1)",
+        PIXELS + "test_neighbours_are_those_to_the_left_and_above",
     ),
 ]

@@ -60,6 +60,7 @@ def test_random_cells_take_no_more_than_two_numbers_each():
         ("xAAE", "starts with r or d"),
         (None, "starts with r or d"),
         ("rAAE", "has 4 cells, got 1"),
+        ("rAAk", "has 4 cells, got 9"),
         ("rAP//", "ends in the middle"),
         ("r!!!", "base 64"),
     ],

@@ -131,9 +131,12 @@ def test_every_preset_is_written_as_python_with_the_same_mask(preset, n):
 
 def test_every_named_model_is_a_preset():
     named = {"star_transformer", "longformer", "etc", "bigbird", "sparse_strided", "sparse_fixed"}
-    assert named <= set(BY_KEY)
+    named |= {"image_1d", "image_2d"}
+    assert named | {"axial", "matched_blocks"} <= set(BY_KEY)
     for key in named:
         assert BY_KEY[key].at(64)[1].startswith(f"{key}(")
+    assert BY_KEY["axial"].at(64)[0].edges(64) == 64 * (8 + 8 - 1)
+    assert BY_KEY["matched_blocks"].at(64)[0].edges(64) == 64 * 2 * 4
 
 
 @pytest.mark.parametrize("pattern", [sparse_fixed(4, 1), Painted(torch.eye(4).bool())])

@@ -67,6 +67,14 @@ def test_a_short_text_is_padded_and_its_padding_read_by_nobody(n, norm_first):
     assert_same(same_root, root)
 
 
+def test_a_span_that_ends_in_padding_is_read():
+    """Token 0 hears of token 4 through the span of tokens 4 to 7 alone, three of them padding."""
+    model, tokens = scrambled(BPTransformer(CONFIG, n=8, k=1), 0), torch.arange(5)[None]
+    other = tokens.clone()
+    other[0, 4] = 9
+    assert not torch.allclose(model(other)[0][:, 0], model(tokens)[0][:, 0])
+
+
 def test_two_layers_tell_every_token_of_every_other_and_one_does_not():
     tokens = torch.arange(8)[None]
     for n_layers, everyone in ((1, False), (2, True)):

@@ -127,7 +127,7 @@ def lsh_mask(
 
 
 class LSHRouter(Router):
-    """LSH attention in place of a pattern. Queries serve as keys; those of the layer are unused.
+    """LSH attention in place of a pattern. Its keys are the queries; the layer's own are unused.
 
     Args:
         n_buckets: an even number, or 1.

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import torch
 
-from tinyattn.experiments import characters, dates, digits, long_characters, retrieval
+from tinyattn.experiments import (
+    characters,
+    dates,
+    digits,
+    duplication,
+    hidden_graph,
+    long_characters,
+    moving_block,
+    pixels,
+    recall,
+    retrieval,
+    routed_characters,
+)
 from tinyattn.experiments.records import load, record, save, save_weights, timed
 
 SEEDS = (0, 1, 2)
@@ -99,12 +111,150 @@ def run_retrieval() -> str:
     return _verdict("retrieval", "furthest below the paths", worst, worst <= retrieval.BAR)
 
 
+def run_routed_characters() -> str:
+    """Local heads, local and routing heads, dense heads; the first two have to cost the same."""
+    config, runs = routed_characters.CONFIG, []
+    for name, seed in routed_characters.trainings(config):
+        runs.append(routed_characters.run(config, name, seed))
+        print(name, seed, runs[-1]["scores"])
+    baselines = load("characters")["baselines"]
+    save("routed_characters", config, runs, bar=routed_characters.BAR, baselines=baselines)
+    ratio = routed_characters.cost_ratio(runs)
+    met = abs(ratio - 1) <= routed_characters.BAR
+    return _verdict("routed_characters", "cost of local heads over mixed ones", ratio, met)
+
+
+def run_pixels() -> str:
+    """Digits pixel by pixel; every model of every seed has to beat counts of two neighbours."""
+    config, runs, samples = pixels.PixelsConfig(), [], {}
+    for name in pixels.MODELS:
+        for seed in SEEDS[:2]:
+            model = pixels.build(name, config, seed)
+            losses, seconds = timed(lambda model=model, seed=seed: pixels.fit(model, config, seed))
+            bits = {"bits": pixels.bits_per_dimension(model)}
+            runs.append({"model": name, **record(seed, losses, seconds, bits)})
+            if seed == SEEDS[0]:
+                order = pixels.order_of(name, config)
+                samples[name] = pixels.sample(model, order, 12, seed).flatten(1).tolist()
+    order_2 = round(pixels.order_2_bits(), 4)
+    pairs = {
+        name: sum(rule.edges(pixels.N) for rule in pixels.patterns(name, config))
+        for name in pixels.MODELS
+    }
+    save("pixels", config, runs, baselines={"order 2": order_2}, pairs=pairs, samples=samples)
+    worst = max(run["scores"]["bits"] for run in runs)
+    return _verdict("pixels", "worst bits per dimension", worst, worst < order_2)
+
+
+def run_recall() -> str:
+    """A distant word; reported as it comes out, with the share that the word alone gives."""
+    config, runs = recall.RecallConfig(), []
+    for name in recall.MODELS:
+        for seed in SEEDS:
+            model = recall.build(name, config, seed)
+            losses, seconds = timed(lambda model=model, seed=seed: recall.fit(model, config, seed))
+            share = {"accuracy": recall.accuracy(model, config)}
+            runs.append({"model": name, **record(seed, losses, seconds, share)})
+    baselines = {"word alone": round(recall.word_alone(config), 4)}
+    save("recall", config, runs, baselines=baselines)
+    shares = {
+        name: [run["scores"]["accuracy"] for run in runs if run["model"] == name]
+        for name in recall.MODELS
+    }
+    margin = min(shares["tree"]) - max(shares["window"])
+    return f"recall: the tree's worst seed leads the window's best by {margin:+.4f}"
+
+
+def run_duplication() -> str:
+    """A word twice, at two lengths, one seed; whoever learned it has to read well by 8 rounds."""
+    longer, shorter = duplication.LONGER, duplication.SHORTER
+    runs = []
+    for config in (shorter, longer):
+        for name in duplication.rules(config):
+            runs.append(duplication.run(config, name))
+            print(name, config.n, runs[-1]["scores"])
+    learned = [run for run in runs if run["trained"] not in ("dense", "1 round")]
+    save(
+        duplication.NAME,
+        longer,
+        runs,
+        bar=duplication.BAR,
+        shorter=asdict(shorter),
+        chance=longer.chance,
+    )
+    worst = min(run["scores"]["8 rounds"] for run in learned)
+    return _verdict(duplication.NAME, "worst accuracy", worst, worst >= duplication.BAR)
+
+
+def run_moving_block() -> str:
+    """Sinkhorn attention, a band and blocks of as many pairs, and all pairs."""
+    config, runs = moving_block.MovingBlockConfig(), []
+    jobs = [("sinkhorn", seed) for seed in SEEDS]
+    jobs += [(rule, seed) for rule in ("band", "blocks") for seed in SEEDS] + [("dense", 0)]
+    for rule, seed in jobs:
+        model = moving_block.build(config, seed, rule)
+        losses, seconds = timed(
+            lambda model=model, seed=seed: moving_block.fit(model, config, seed)
+        )
+        scores = {"accuracy": moving_block.accuracy(model, config)}
+        if rule == "sinkhorn":
+            scores["recovered"] = moving_block.recovered(model, config)
+        runs.append({"rule": rule, **record(seed, losses, seconds, scores)})
+    save("moving_block", config, runs, bar=moving_block.BAR)
+    reached = {
+        rule: [run["scores"]["accuracy"] for run in runs if run["rule"] == rule]
+        for rule in moving_block.RULES
+    }
+    ahead = min(reached["sinkhorn"]) - max(reached["band"] + reached["blocks"])
+    met = ahead >= moving_block.BAR
+    return _verdict("moving block", "worst Sinkhorn above the best fixed rule", ahead, met)
+
+
+def run_hidden_graph() -> str:
+    """SAC on three seeds, then other budgets, other graphs, and a reward to go."""
+    config, runs = hidden_graph.HiddenGraphConfig(), []
+    jobs = [("sac", config, seed) for seed in SEEDS]
+    jobs += [
+        (rule, replace(config, edges_per_token=budget), 0)
+        for rule in hidden_graph.RULES
+        for budget in hidden_graph.BUDGETS
+        if (rule, budget) != ("sac", config.edges_per_token)
+    ]
+    jobs.append(("sac", replace(config, to_go=True), 0))
+    for rule, changed, seed in jobs:
+        model, found = hidden_graph.build(changed, seed, rule), []
+
+        def watch(step, model=model, changed=changed, seed=seed, rule=rule, found=found) -> None:
+            if rule == "sac" and step % 25 == 0:
+                share = hidden_graph.scores(model, changed, seed)["recovered"]
+                found.append([step, round(share, 4)])
+
+        losses, seconds = timed(
+            lambda model=model, changed=changed, seed=seed, watch=watch: hidden_graph.fit(
+                model, changed, seed, watch
+            )
+        )
+        run = record(seed, losses, seconds, hidden_graph.scores(model, changed, seed))
+        budget = {"edges_per_token": changed.edges_per_token, "to_go": changed.to_go}
+        runs.append({"rule": rule, **budget, **run, "found": found})
+    save("hidden_graph", config, runs, bar=hidden_graph.BAR)
+    worst = min(run["scores"]["recovered"] for run in runs[: len(SEEDS)])
+    met = worst >= hidden_graph.BAR
+    return _verdict("hidden graph", "worst share of hidden edges found", worst, met)
+
+
 EXPERIMENTS = {
     "dates": run_dates,
     "digits": run_digits,
     "characters": run_characters,
     "long_characters": run_long_characters,
     "retrieval": run_retrieval,
+    "routed_characters": run_routed_characters,
+    "pixels": run_pixels,
+    "recall": run_recall,
+    "duplication": run_duplication,
+    "moving_block": run_moving_block,
+    "hidden_graph": run_hidden_graph,
 }
 
 

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from tinyattn.content import RulePerHead, update_routers
 from tinyattn.data import Characters, language_reference, split_blocks, without_repeats
 from tinyattn.ngram import WittenBell
 from tinyattn.training import seeded, train
@@ -54,8 +55,13 @@ def text() -> tuple[Int64[Tensor, "n"], list[slice], list[slice]]:
     return ids, *split_blocks(len(ids), BLOCK)
 
 
-def build(config: CharactersConfig, seed: int, positions: type[Positions] = T5Bias) -> Decoder:
-    """The untrained model of a seed."""
+def build(
+    config: CharactersConfig,
+    seed: int,
+    positions: type[Positions] = T5Bias,
+    pattern: RulePerHead | None = None,
+) -> Decoder:
+    """The untrained model of a seed; its parameters do not depend on the pattern."""
     with seeded(seed):
         return Decoder(
             TransformerConfig(
@@ -66,7 +72,8 @@ def build(config: CharactersConfig, seed: int, positions: type[Positions] = T5Bi
                 n_layers=config.n_layers,
                 positions=positions,
                 tie_embeddings=False,
-            )
+            ),
+            pattern=pattern,
         )
 
 
@@ -82,7 +89,14 @@ def fit(model: Decoder, config: CharactersConfig, seed: int) -> list[float]:
         return F.cross_entropy(logits.flatten(0, 1), stretch[:, 1:].flatten())
 
     return train(
-        model, loss, config.steps, lr=config.lr, weight_decay=0.05, seed=seed, label="characters"
+        model,
+        loss,
+        config.steps,
+        lr=config.lr,
+        weight_decay=0.05,
+        after_step=lambda: update_routers(model),
+        seed=seed,
+        label="characters",
     )
 
 

@@ -60,7 +60,7 @@ class PixelsConfig:
     n_layers: int = 4
     dropout: float = 0.1
     batch_size: int = 32
-    steps: int = 500
+    steps: int = 300
     lr: float = 4e-3
 
     @property

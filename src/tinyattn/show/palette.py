@@ -29,6 +29,7 @@ from tinyattn.patterns.base import Intersection, Union
 from tinyattn.show.bitmaps import pack
 
 SIZES = tuple(range(8, 65, 8))  # tokens that the slider offers
+PIXELS = 8  # in a row of a picture
 LARGEST = 128  # tokens that Python answers for in Jupyter
 
 
@@ -153,7 +154,33 @@ PRESETS = (
         patterns.sparse_fixed,
         lambda n: ({}, {"stride": near_root(n), "c": 1}),
     ),
+    _model(
+        "image_1d",
+        "Image Transformer, 1-D, rows of 8 pixels",
+        patterns.image_1d,
+        lambda n: ({}, {"block_size": PIXELS, "memory": PIXELS // 2}),
+    ),
+    _model(
+        "image_2d",
+        "Image Transformer, 2-D, rows of 8 pixels",
+        patterns.image_2d,
+        lambda n: ({"height": -(-n // PIXELS), "width": PIXELS}, {"block": 4, "flange": 1}),
+    ),
+    Preset("axial", "Axial Transformer, rows of 8 pixels", lambda n: _axial()),
+    Preset("matched_blocks", "Sparse Sinkhorn, sorted backwards", lambda n: _matched(n)),
 )
+
+
+def _axial() -> tuple[Pattern, str]:
+    """Rows and columns of a picture: two layers of the model in one picture."""
+    pattern = patterns.axial_rows(PIXELS) | patterns.axial_columns(PIXELS)
+    return pattern, f"axial_rows({PIXELS}) | axial_columns({PIXELS})"
+
+
+def _matched(n: int) -> tuple[Pattern, str]:
+    """Blocks of four, each beside its mirror image: one hard permutation of many."""
+    partners = tuple(reversed(range(-(-n // 4))))
+    return patterns.MatchedBlocks(4, partners), f"MatchedBlocks(4, {partners})"
 
 
 def near_root(n: int) -> int:
