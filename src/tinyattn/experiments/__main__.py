@@ -12,14 +12,12 @@ from tinyattn.experiments import (
     characters,
     dates,
     digits,
-    long_characters,
-    retrieval,
-    routed_characters,
     duplication,
     long_characters,
     pixels,
     recall,
     retrieval,
+    routed_characters,
 )
 from tinyattn.experiments.records import load, record, save, save_weights, timed
 
@@ -122,6 +120,8 @@ def run_routed_characters() -> str:
     ratio = routed_characters.cost_ratio(runs)
     met = abs(ratio - 1) <= routed_characters.BAR
     return _verdict("routed_characters", "cost of local heads over mixed ones", ratio, met)
+
+
 def run_pixels() -> str:
     """Digits pixel by pixel; every model of every seed has to beat counts of two neighbours."""
     config, runs, samples = pixels.PixelsConfig(), [], {}
