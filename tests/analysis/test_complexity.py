@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from tinyattn import MultiHeadAttention, sparse_attention
 from tinyattn.analysis import complexity
 from tinyattn.analysis.complexity import Cost
+from tinyattn.analysis.measure import counted_flops
 from tinyattn.families import Convolution, FullyConnected, Recurrence
 from tinyattn.patterns import Causal, Random, Window, longformer, sparse_fixed, sparse_strided
 from tinyattn.transformer import DecoderLayer, EncoderLayer, FeedForward, TransformerConfig
@@ -171,7 +172,7 @@ def test_gradients_cost_twice_the_forward_products_and_recomputing_the_weights_o
     assert dense == 3 * forward
     pairs = complexity.computed_pairs(Window(4), 256)
     forward = complexity.core_cost(256, 1, 8, n_pairs=pairs).flops
-    sparse = counted(lambda: sparse_attention(q, k, v, Window(4)).sum().backward())
+    sparse = counted_flops(lambda: sparse_attention(q, k, v, Window(4)).sum().backward())
     assert 2 * sparse == 7 * forward
 
 

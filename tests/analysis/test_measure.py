@@ -14,6 +14,7 @@ from torch import nn
 from tinyattn.analysis import measure
 from tinyattn.analysis.measure import (
     CountBytes,
+    counted_flops,
     fit_exponent,
     kept_bytes,
     medians,
@@ -140,6 +141,15 @@ def test_parameters_that_are_shared_count_once():
     assert parameters(tied) == 10 * 8 + layer + 2 * 8
     with torch.device("meta"):
         assert parameters(nn.Linear(10**6, 10**6, bias=False)) == 10**12
+
+
+def test_products_are_counted_in_place_too():
+    a, b = torch.zeros(2, 3, 4), torch.zeros(2, 4, 5)
+    sums, flat = torch.zeros(2, 3, 5), torch.zeros(3, 5)
+    assert counted_flops(lambda: a @ b) == 2 * 2 * 3 * 4 * 5
+    assert counted_flops(lambda: sums.baddbmm_(a, b)) == 2 * 2 * 3 * 4 * 5
+    assert counted_flops(lambda: flat.addmm_(a[0], b[0])) == 2 * 3 * 4 * 5
+    assert counted_flops(lambda: sums + sums) == 0
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux counts peaks")

@@ -84,6 +84,13 @@ FAULTS = [
         TESTS + "parameters_that_are_shared_count_once",
     ),
     Fault(
+        "products in place count half",
+        FILE,
+        "return 2 * math.prod(left) * right[-1]",
+        "return math.prod(left) * right[-1]",
+        TESTS + "products_are_counted_in_place_too",
+    ),
+    Fault(
         "a claim may be far off",
         LEDGER,
         "<= self.tolerance",

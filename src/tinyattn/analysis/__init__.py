@@ -32,6 +32,7 @@ from tinyattn.analysis.ledger import Claim, Ledger
 from tinyattn.analysis.measure import (
     CountBytes,
     Fit,
+    counted_flops,
     fit_exponent,
     kept_bytes,
     medians,
@@ -54,6 +55,7 @@ __all__ = [
     "computed_pairs",
     "convolution_cost",
     "core_cost",
+    "counted_flops",
     "decoder_layer_cost",
     "encoder_layer_cost",
     "ffn_cost",

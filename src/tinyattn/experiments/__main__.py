@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import torch
 
@@ -13,7 +13,9 @@ from tinyattn.experiments import (
     dates,
     digits,
     duplication,
+    hidden_graph,
     long_characters,
+    moving_block,
     pixels,
     recall,
     retrieval,
@@ -184,6 +186,63 @@ def run_duplication() -> str:
     return _verdict(duplication.NAME, "worst accuracy", worst, worst >= duplication.BAR)
 
 
+def run_moving_block() -> str:
+    """Sinkhorn attention, a band and blocks of as many pairs, and all pairs."""
+    config, runs = moving_block.MovingBlockConfig(), []
+    jobs = [("sinkhorn", seed) for seed in SEEDS]
+    jobs += [(rule, seed) for rule in ("band", "blocks") for seed in SEEDS] + [("dense", 0)]
+    for rule, seed in jobs:
+        model = moving_block.build(config, seed, rule)
+        losses, seconds = timed(
+            lambda model=model, seed=seed: moving_block.fit(model, config, seed)
+        )
+        scores = {"accuracy": moving_block.accuracy(model, config)}
+        if rule == "sinkhorn":
+            scores["recovered"] = moving_block.recovered(model, config)
+        runs.append({"rule": rule, **record(seed, losses, seconds, scores)})
+    save("moving_block", config, runs, bar=moving_block.BAR)
+    reached = {
+        rule: [run["scores"]["accuracy"] for run in runs if run["rule"] == rule]
+        for rule in moving_block.RULES
+    }
+    ahead = min(reached["sinkhorn"]) - max(reached["band"] + reached["blocks"])
+    met = ahead >= moving_block.BAR
+    return _verdict("moving block", "worst Sinkhorn above the best fixed rule", ahead, met)
+
+
+def run_hidden_graph() -> str:
+    """SAC on three seeds, then other budgets, other graphs, and a reward to go."""
+    config, runs = hidden_graph.HiddenGraphConfig(), []
+    jobs = [("sac", config, seed) for seed in SEEDS]
+    jobs += [
+        (rule, replace(config, edges_per_token=budget), 0)
+        for rule in hidden_graph.RULES
+        for budget in hidden_graph.BUDGETS
+        if (rule, budget) != ("sac", config.edges_per_token)
+    ]
+    jobs.append(("sac", replace(config, to_go=True), 0))
+    for rule, changed, seed in jobs:
+        model, found = hidden_graph.build(changed, seed, rule), []
+
+        def watch(step, model=model, changed=changed, seed=seed, rule=rule, found=found) -> None:
+            if rule == "sac" and step % 25 == 0:
+                share = hidden_graph.scores(model, changed, seed)["recovered"]
+                found.append([step, round(share, 4)])
+
+        losses, seconds = timed(
+            lambda model=model, changed=changed, seed=seed, watch=watch: hidden_graph.fit(
+                model, changed, seed, watch
+            )
+        )
+        run = record(seed, losses, seconds, hidden_graph.scores(model, changed, seed))
+        budget = {"edges_per_token": changed.edges_per_token, "to_go": changed.to_go}
+        runs.append({"rule": rule, **budget, **run, "found": found})
+    save("hidden_graph", config, runs, bar=hidden_graph.BAR)
+    worst = min(run["scores"]["recovered"] for run in runs[: len(SEEDS)])
+    met = worst >= hidden_graph.BAR
+    return _verdict("hidden graph", "worst share of hidden edges found", worst, met)
+
+
 EXPERIMENTS = {
     "dates": run_dates,
     "digits": run_digits,
@@ -194,6 +253,8 @@ EXPERIMENTS = {
     "pixels": run_pixels,
     "recall": run_recall,
     "duplication": run_duplication,
+    "moving_block": run_moving_block,
+    "hidden_graph": run_hidden_graph,
 }
 
 
