@@ -80,7 +80,7 @@ def test_every_allowed_pair_of_a_public_pattern_is_in_one_group(rule, n, n_k):
 def test_the_size_of_a_group_does_not_change_the_meaning(rule, block_size):
     lowered = schedule(rule.pattern, 40, 43, block_size=block_size)
     assert_holds_each_pair_once(lowered, rule.mask(40, 43))
-    most = block_size if rule.pattern.order is None else groups.COPIES_PAY * block_size
+    most = 2 * block_size if rule.pattern.order is None else groups.COPIES_PAY * block_size
     assert all(group.queries.n <= most for group in lowered.groups)
 
 
@@ -160,6 +160,18 @@ def test_whole_blocks_compute_no_pair_that_is_not_allowed():
             continue
         assert lowered.n_pairs == rule.edges(1000), rule
         assert all(group.masks == () for group in lowered.groups)
+
+
+def test_queries_stay_together_as_long_as_that_adds_no_keys():
+    for rule, sizes in [
+        (BlockLocal(100), {100}),
+        (BlockLocal(128, before=1), {128, 104}),
+        (BlockLocal(200), {64, 8}),
+        (Strided(10), {100}),
+        (Window(3), {64, 40}),
+        (BlockLocal(100) & Causal(), {64, 36}),
+    ]:
+        assert {group.queries.n for group in schedule(rule, 1000).groups} == sizes, rule
 
 
 @pytest.mark.parametrize("n", [1024, 4096])

@@ -224,17 +224,23 @@ def _index(ranges: list[range]) -> Tensor:
 
 
 def _cut_along(part: Pattern, n: int, n_k: int, step: int, block_size: int) -> list[list[range]]:
-    """Query positions in ranges of at most block_size, none of them across a border."""
+    """Query positions in ranges of at most block_size, none of them across a border.
+
+    Twice as many stay together if that adds no keys: such as a row of a picture, or a column.
+    """
     first = n_k - n
     if step > 1:
-        classes = [range(start, n_k, step) for start in range(first, min(first + step, n_k))]
-        return [[c[at : at + block_size]] for c in classes for at in range(0, len(c), block_size)]
-    borders = sorted({b for b in part.borders(n_k) if first < b < n_k} | {first, n_k})
-    return [
-        [range(at, min(at + block_size, stop))]
-        for start, stop in pairwise(borders)
-        for at in range(start, stop, block_size)
-    ]
+        whole = [range(start, n_k, step) for start in range(first, min(first + step, n_k))]
+    else:
+        borders = sorted({b for b in part.borders(n_k) if first < b < n_k} | {first, n_k})
+        whole = [range(start, stop) for start, stop in pairwise(borders)]
+    cut: list[list[range]] = []
+    for run in whole:
+        size = block_size
+        if size < len(run) <= 2 * size and part.reach(run, n_k) == part.reach(run[:size], n_k):
+            size = len(run)
+        cut += [[run[at : at + size]] for at in range(0, len(run), size)]
+    return cut
 
 
 def _cut_in_order(order: Order, n: int, n_k: int, most: int) -> list[list[range]]:

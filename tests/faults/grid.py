@@ -6,6 +6,7 @@ GRID = "patterns/test_grid.py::"
 TREE = "patterns/test_tree.py::"
 SCHEDULE = "test_groups.py::"
 PIXELS = "experiments/test_pixels.py::"
+RECALL = "experiments/test_recall.py::"
 AXIAL = "transformer/test_axial.py::"
 TREE_LAYERS = "transformer/test_tree_layers.py::"
 
@@ -114,6 +115,13 @@ FAULTS = [
         "if n > self.height * self.width:",
         "if n > 2 * self.height * self.width:",
         GRID + "test_impossible_pictures_are_refused",
+    ),
+    Fault(
+        "two blocks of queries stay together whatever they read",
+        "groups.py",
+        " and part.reach(run, n_k) == part.reach(run[:size], n_k)",
+        "",
+        SCHEDULE + "test_queries_stay_together_as_long_as_that_adds_no_keys",
     ),
     Fault(
         "every group lies along the sequence",
@@ -338,5 +346,12 @@ FAULTS = [
         "(1, 0, 1, 0)",
         "(0, 1, 0, 1)",
         PIXELS + "test_neighbours_are_those_to_the_left_and_above",
+    ),
+    Fault(
+        "words that are not told apart are asked for",
+        "experiments/recall.py",
+        "((asked != UNKNOWN) & (found != in_vain))",
+        "(found != in_vain)",
+        RECALL + "test_half_of_the_questions_are_about_words_that_stand_there",
     ),
 ]
