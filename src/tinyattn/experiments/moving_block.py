@@ -41,7 +41,7 @@ class MovingBlockConfig:
     d_model: int = 64
     batch_size: int = 32
     steps: int = 250
-    lr: float = 4e-3
+    lr: float = 3e-3
     noise: bool = False
     n_test: int = 256
 

@@ -5,10 +5,12 @@ from tinyattn.show.digests import digest
 from tinyattn.show.draw import curves, draw_mask, heatmap
 from tinyattn.show.figures import show, style
 from tinyattn.show.studio import MaskStudio
+from tinyattn.show.taxonomy import Outline
 from tinyattn.show.widgets import StaticWidget, explore
 
 __all__ = [
     "MaskStudio",
+    "Outline",
     "StaticWidget",
     "curves",
     "describe_mask",

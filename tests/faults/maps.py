@@ -1,0 +1,27 @@
+"""Faults to plant in the survey's tree."""
+
+from tests.faults.fault import Fault
+
+FAULTS = [
+    Fault(
+        "names of the tree are put into html as they are",
+        "show/taxonomy.py",
+        'name = f"<strong>{escape(node.name)}</strong>" if node.parts else escape(node.name)',
+        'name = f"<strong>{node.name}</strong>" if node.parts else node.name',
+        "show/test_taxonomy.py::test_names_are_escaped",
+    ),
+    Fault(
+        "links of the tree leave the folder of chapters",
+        "show/taxonomy.py",
+        '<a href="{node.chapter}.html">',
+        '<a href="../{node.chapter}.html">',
+        "show/test_taxonomy.py::test_every_link_leads_to_a_chapter_of_the_table_of_contents",
+    ),
+    Fault(
+        "a level too many of the tree stands open",
+        "show/taxonomy.py",
+        "if open_levels > 0 else",
+        "if open_levels >= 0 else",
+        "show/test_taxonomy.py::test_as_many_levels_stand_open_as_are_asked_for",
+    ),
+]
