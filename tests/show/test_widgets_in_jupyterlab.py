@@ -22,7 +22,7 @@ import torch
 from ipywidgets import Label
 from tinyattn import attention, sparse_attention
 from tinyattn.patterns import Causal, Painted, Window
-from tinyattn.show import MaskStudio, explore
+from tinyattn.show import MaskStudio
 """,
     "studio": "studio = MaskStudio(Window(1), n=16)\nstudio",
     # shows at once what Python has
@@ -36,17 +36,6 @@ heard
     "use what both painted": USE,
     "assign": "studio.pattern = Window(3) & Causal()",
     "use what was changed": USE,
-    "second studio": "second = MaskStudio(Window(1), n=16)\nsecond",
-    "use the second": "print(second.n, int(second.mask.sum()), bool(second.mask[9, 8]))",
-    "explore": """
-calls = []
-
-def say(w):
-    calls.append(w)
-    return f"call {len(calls)}, w = {w}"
-
-explore(say, w=[1, 2, 4])
-""",
 }
 PLACES = {name: place for place, name in enumerate(CELLS)}
 
