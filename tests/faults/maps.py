@@ -1,4 +1,4 @@
-"""Faults to plant in the survey's tree."""
+"""Faults to plant in the survey's tree, and in the claims of the chapters."""
 
 from tests.faults.fault import Fault
 
@@ -23,5 +23,19 @@ FAULTS = [
         "if open_levels > 0 else",
         "if open_levels >= 0 else",
         "show/test_taxonomy.py::test_as_many_levels_stand_open_as_are_asked_for",
+    ),
+    Fault(
+        "bytes are taken for seconds",
+        "analysis/pattern_claims.py",
+        '== ("time", case, mode) and "seconds" in cell',
+        '== (cell["kind"], case, mode) and "seconds" in cell',
+        "analysis/test_pattern_claims.py::test_cells_without_seconds_or_of_another_kind_do_not_count",
+    ),
+    Fault(
+        "axial attention is claimed to be linear",
+        "analysis/pattern_claims.py",
+        'count("axial on a square, pairs", 1.5,',
+        'count("axial on a square, pairs", 1,',
+        "analysis/test_pattern_claims.py::test_every_claim_of_the_chapters_holds_and_none_is_made_twice",
     ),
 ]

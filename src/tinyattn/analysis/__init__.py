@@ -40,6 +40,7 @@ from tinyattn.analysis.measure import (
     peak_memory,
     take_turns,
 )
+from tinyattn.analysis.pattern_claims import measured, pattern_claims, with_times
 
 __all__ = [
     "Claim",
@@ -66,16 +67,19 @@ __all__ = [
     "kept_pairs",
     "linear_cost",
     "max_path_length",
+    "measured",
     "medians",
     "mixing_time",
     "n_components",
     "norm_cost",
     "parameters",
     "path_lengths",
+    "pattern_claims",
     "peak_memory",
     "ratios_to_dense",
     "receptive_field",
     "recurrence_cost",
     "spectral_gap",
     "take_turns",
+    "with_times",
 ]
