@@ -71,6 +71,7 @@ function render({ model, el }) {
   const box = element("div", "tinyattn-frames");
   box.setAttribute("role", "group");
   box.setAttribute("aria-label", `Figure that changes with ${names.join(" and ")}`);
+  box.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab moves on with the arrows
   const sliders = names.map((name, k) =>
     slider(name, labels[k], () => {
       model.set("index", sliders.map((it) => it.place()));

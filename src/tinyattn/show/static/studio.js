@@ -617,6 +617,7 @@ function render({ model, el }) {
   const box = element("div", "tinyattn-studio");
   box.setAttribute("role", "group");
   box.setAttribute("aria-label", "Mask Studio");
+  box.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab's, as D D: delete the cell
 
   // Changing what is shown. Every way to do so ends in one draw.
 
