@@ -40,7 +40,7 @@ FAULTS = [
         BY_SUMS,
     ),
     Fault(
-        "the temperature multiplies",
+        "the temperature of a permutation multiplies",
         PERMUTATIONS,
         "scores.to(wide_dtype(scores.dtype)) / temperature",
         "scores.to(wide_dtype(scores.dtype)) * temperature",
@@ -278,7 +278,7 @@ FAULTS = [
         EDGE_TESTS + "it_equals_dense_attention_in_outputs_and_gradients",
     ),
     Fault(
-        "large scores overflow",
+        "large scores of edges overflow",
         EDGES,
         "terms = (scores - top[rows]).exp()",
         "terms = scores.exp()",
