@@ -65,7 +65,7 @@ ENTRIES = (
     Entry("4.1.2", "Routing Transformer", "11_clustering", ("content.RoutingRouter",), ("content/test_routing.py",)),
     Entry("4.1.2", "Reformer", "10_lsh", ("content.lsh_attention",), ("content/test_lsh.py", "content/test_hashing.py"), "From buckets to chunks, on 16 tokens"),
     Entry("4.1.2", "SAC", None, ("content.SACRouter",), ("content/test_sac.py",)),
-    Entry("4.1.2", "Sparse Sinkhorn Attention", None, ("content.SinkhornRouter", "content.sinkhorn_attention"), ("content/test_sinkhorn.py", "content/test_router.py")),
+    Entry("4.1.2", "Sparse Sinkhorn Attention", None, ("content.SinkhornRouter", "content.sinkhorn_attention"), ("content/test_sinkhorn.py", "content/test_sorting.py")),
     Entry("4.2", "Linear Transformer", "06_taxonomy", ("families.linear_attention",), ("families/test_linear.py",), "Side by side"),
     Entry("4.2.1", "Performer, RFA"),
     Entry("4.2.1, 4.2.2", "Delta Net"),
