@@ -16,6 +16,7 @@ TITLES = {
     "09_extended": "Patterns that know the shape of their data",
     "10_lsh": "Attention by hashing",
     "11_clustering": "Meeting in clusters",
+    "12_learned": "Connections that are learned",
 }
 HERE = "06_taxonomy"  # the page that the tree stands on
 
@@ -111,8 +112,10 @@ SPARSE = Node(
             parts=(
                 Node("Reformer", "hashing", "10_lsh", "content.lsh_attention"),
                 Node("Routing Transformer", "clusters", "11_clustering", "content.RoutingRouter"),
-                Node("SAC", "edges that are predicted", None, "content.SACRouter"),
-                Node("Sparse Sinkhorn Attention", "sorting", None, "content.SinkhornRouter"),
+                Node("SAC", "edges that are predicted", "12_learned", "content.SACRouter"),
+                Node(
+                    "Sparse Sinkhorn Attention", "sorting", "12_learned", "content.SinkhornRouter"
+                ),
             ),
         ),
     ),
