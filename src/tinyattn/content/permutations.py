@@ -48,7 +48,7 @@ def soft_permutation(
         TypeError: if scores are no floats or n_iters no whole number.
 
     Source:
-        Sinkhorn 1964; Mena et al. 2018 (arXiv:1802.08665); Tay et al. 2020, section 3.1
+        Sinkhorn 1964; Mena et al. 2018 (arXiv:1802.08665); Tay et al. 2020, section 3
         (arXiv:2002.11296), who normalise rows first.
 
     Example:

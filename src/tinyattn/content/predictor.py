@@ -50,8 +50,8 @@ class EdgePredictor(nn.Module):
         ValueError: if a size is below 1.
 
     Source:
-        Li et al. 2020, "SAC", section 3 (arXiv:2003.09833), whose picks are not masked: an edge
-        drawn twice is lost there. `every_token` is their variant in which all nodes are connected.
+        Li et al. 2020, "SAC", section 3 (arXiv:2003.09833), whose picks may repeat an edge.
+        `every_token` is their variant in which all nodes are connected.
 
     Example:
         >>> predictor = EdgePredictor(d_node=8, d_hidden=16)

@@ -151,7 +151,7 @@ def sortcut_attention(
             `sinkhorn_attention`.
 
     Source:
-        Tay et al. 2020, section 3.4 (arXiv:2002.11296).
+        Tay et al. 2020, section 3 (arXiv:2002.11296).
 
     Example:
         >>> q, k, v = torch.randn(3, 1, 1, 6, 4)

@@ -28,7 +28,7 @@ def block_sums(
     that even the first of its queries may know.
 
     Source:
-        Tay et al. 2020, sections 3.1 and 3.3 (arXiv:2002.11296).
+        Tay et al. 2020, section 3 (arXiv:2002.11296).
 
     Example:
         >>> x = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])[None, None, :, None]
@@ -57,7 +57,7 @@ class SortingNetwork(nn.Module):
         d_hidden: hidden width; 4 * n_blocks if not given.
 
     Source:
-        Tay et al. 2020, section 3.1 (arXiv:2002.11296): one or two layers with ReLU.
+        Tay et al. 2020, section 3 (arXiv:2002.11296): one or two layers with ReLU.
 
     Example:
         >>> SortingNetwork(n_heads=2, d_summary=8, n_blocks=6)(torch.randn(1, 2, 5, 8)).shape

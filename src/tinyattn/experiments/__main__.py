@@ -137,7 +137,7 @@ def run_moving_block() -> str:
 
 
 def run_hidden_graph() -> str:
-    """SAC on three seeds, then other budgets, other graphs, and a reward to go."""
+    """SAC on three seeds; then other budgets, other graphs, a reward to go, and no bonus."""
     config, runs = hidden_graph.HiddenGraphConfig(), []
     jobs = [("sac", config, seed) for seed in SEEDS]
     jobs += [
@@ -146,7 +146,9 @@ def run_hidden_graph() -> str:
         for budget in hidden_graph.BUDGETS
         if (rule, budget) != ("sac", config.edges_per_token)
     ]
-    jobs.append(("sac", replace(config, to_go=True), 0))
+    jobs += [
+        ("sac", replace(config, **change), 0) for change in ({"to_go": True}, {"entropy": 0.0})
+    ]
     for rule, changed, seed in jobs:
         model, found = hidden_graph.build(changed, seed, rule), []
 
@@ -161,8 +163,9 @@ def run_hidden_graph() -> str:
             )
         )
         run = record(seed, losses, seconds, hidden_graph.scores(model, changed, seed))
-        budget = {"edges_per_token": changed.edges_per_token, "to_go": changed.to_go}
-        runs.append({"rule": rule, **budget, **run, "found": found})
+        differs = ("edges_per_token", "to_go", "entropy")
+        differs = {name: getattr(changed, name) for name in differs}
+        runs.append({"rule": rule, **differs, **run, "found": found})
     save("hidden_graph", config, runs, bar=hidden_graph.BAR)
     worst = min(run["scores"]["recovered"] for run in runs[: len(SEEDS)])
     met = worst >= hidden_graph.BAR
