@@ -70,7 +70,9 @@ def test_a_model_without_a_chapter_says_so():
     for node in TREE.walk():
         if not node.parts and node.chapter is None and node.code is None:
             assert f"{node.name} (outside this book)" in text, node.name
-    assert "SAC, edges that are predicted (no chapter; in the package" in text
+    tree = Node("all", "", parts=(Node("SAC", "edges", code="content.SACRouter"),))
+    assert "SAC, edges (no chapter; in the package as content.SACRouter)" in Reader(html(tree)).text
+    assert "SAC, edges that are predicted" in text
 
 
 def test_the_six_families_are_in_the_tree_with_code_on_this_page_or_a_chapter():
