@@ -7,7 +7,8 @@ from .planted import FAULTS, PACKAGE, Fault, groups, replay
 CAUSAL = "test_causal_matches_the_definition_at_the_bottom_right"
 
 
-@pytest.mark.parametrize("part", groups())
+# content, as long as all others together, has a file of its own: two processes share the work
+@pytest.mark.parametrize("part", [part for part in groups() if part != "content"])
 def test_every_fault_is_found_by_the_test_that_should(part):
     verdicts = replay(groups()[part])
     assert {fault.what: verdict for fault, verdict in verdicts.items() if verdict != "killed"} == {}
