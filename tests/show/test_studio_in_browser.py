@@ -255,9 +255,9 @@ def test_every_control_changes_pixels_and_numbers(open_studio, hand):
         studio.menu("Start from").press("End")
         studio.menu("Compare with").press("End")
     else:
-        studio.menu("Start from").select_option("sparse_fixed")
-        studio.menu("Compare with").select_option("sparse_fixed")
-    is_now(BY_KEY["sparse_fixed"].at(16)[0])
+        studio.menu("Start from").select_option(PRESETS[-1].key)
+        studio.menu("Compare with").select_option(PRESETS[-1].key)
+    is_now(PRESETS[-1].at(16)[0])
     assert studio.second.is_visible()
     studio.menu("block size").select_option("8")
     assert studio.numbers()["blocks"] == expected_numbers(studio.mask, 8)["blocks"]
