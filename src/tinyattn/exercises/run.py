@@ -15,6 +15,8 @@ from tinyattn.show import Checklist
 CHAPTERS = {
     "attention": "Attention",
 }
+# Chapters with exercises, in the book's order; each is a module of this package.
+CHAPTERS = ("attention", "transformer", "usage", "complexity")
 SEEN_SEED = 0  # of the inputs that `check` draws; marks are given with others
 
 
