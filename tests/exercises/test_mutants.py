@@ -20,6 +20,10 @@ EQUIVALENT = {
     "attention/spread": {
         "line 4: no sign": "of two axes the one at 1 is the last",
     },
+    "lsh/meet": {
+        "line 3: 50000 + 1": "one more draw",
+        "line 9: 2 * 1.0": "a hash by angles does not see lengths",
+    },
 }
 
 
