@@ -17,6 +17,7 @@ CHAPTERS = {
 }
 # Chapters with exercises, in the book's order; each is a module of this package.
 CHAPTERS = ("attention", "transformer", "usage", "complexity")
+CHAPTERS = ("attention", "atomic", "compound", "extended", "lsh")
 SEEN_SEED = 0  # of the inputs that `check` draws; marks are given with others
 
 
