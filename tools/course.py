@@ -16,14 +16,19 @@ SETTINGS = "nbgrader_config.py"
 
 
 def convert(
-    step: type[BaseConverter], root: Path, assignment: str, student: str = "*", **settings: object
+    step: type[BaseConverter],
+    root: Path,
+    assignment: str,
+    student: str = "*",
+    config: Config | None = None,
+    **settings: object,
 ) -> None:
     """Run one step of nbgrader, GenerateAssignment for example; its warnings go to stderr.
 
     Raises:
         nbgrader.converters.base.NbGraderException: if the step fails for any student.
     """
-    config = configuration(root)
+    config = config or configuration(root)
     course = CourseDirectory(
         root=str(root.resolve()), assignment_id=assignment, student_id=student, config=config
     )

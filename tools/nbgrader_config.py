@@ -1,5 +1,6 @@
 """nbgrader's settings for the assignments of this book. It stands in the course directory."""
 
+from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbgrader.preprocessors import ClearHiddenTests, GetGrades
 
 c = get_config()  # which nbgrader defines
@@ -18,4 +19,4 @@ c.LimitOutput.max_lines = 200
 c.LimitOutput.max_traceback = 3
 
 # Feedback shows students their own cells and marks, not the hidden tests and their seed.
-c.GenerateFeedback.preprocessors = [GetGrades, ClearHiddenTests, "CSSHTMLHeaderPreprocessor"]
+c.GenerateFeedback.preprocessors = [GetGrades, ClearHiddenTests, CSSHTMLHeaderPreprocessor]
