@@ -10,13 +10,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NOTEBOOKS := book/*.ipynb book/exercises/*.ipynb book/appendices/*.ipynb
 export OMP_NUM_THREADS := 1
 
-.PHONY: help book test lint code chapters site lab results bench nightly
+.PHONY: help book test lint code chapters site lab assignments results bench nightly
 .NOTPARALLEL:
 
 help:
 	@echo "make book      build the book, print the page to open"
 	@echo "make test      check everything: style, code, chapters, the built pages"
 	@echo "make lab       open the chapters in JupyterLab"
+	@echo "make assignments   build assignments/ for a course: SEED=… draws the hidden inputs"
 	@echo "make results   run the longer experiments that chapters quote, write results/"
 	@echo "make bench     time tinyattn beside dense attention and other libraries, write results/bench.json"
 	@echo "make nightly   make test, then what takes longer"
@@ -48,6 +49,9 @@ site: .venv/test book
 lab: .venv/lab
 	$(BIN)/jupyter lab book/intro.ipynb
 
+assignments: .venv/instructor
+	$(BIN)/python tools/assignments.py $(if $(SEED),--seed $(SEED))
+
 results: .venv/book
 	$(BIN)/python -m tinyattn.experiments
 
@@ -74,13 +78,17 @@ nightly: test results
 	$(BIN)/python -m ipykernel install --sys-prefix
 	@touch $@
 
-.venv/test: .venv/book requirements-test.txt requirements-oracles.txt
+.venv/test: .venv/book requirements-test.txt requirements-oracles.txt requirements-instructor.txt
 	$(PIP) install -r .venv/requirements.txt -r requirements-test.txt -r requirements-oracles.txt
 	$(PIP) check
 	@touch $@
 
 .venv/lab: .venv/book requirements-lab.txt
 	$(PIP) install -r .venv/requirements.txt -r requirements-lab.txt
+	@touch $@
+
+.venv/instructor: .venv/book requirements-instructor.txt
+	$(PIP) install -r .venv/requirements.txt -r requirements-instructor.txt
 	@touch $@
 
 .venv/bench: .venv/book requirements-bench.txt
