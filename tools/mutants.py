@@ -24,7 +24,6 @@ import itertools
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import sys
@@ -206,6 +205,8 @@ def run(tests: list[str], copy: Path, seconds: float, report: Path | None = None
 
 
 def _run_here(tests: list[str], copy: Path, report: Path | None) -> int:
+    import resource  # which Windows does not have, nor does it fork
+
     import pytest
 
     os.setsid()
