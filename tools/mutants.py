@@ -357,9 +357,8 @@ def main() -> None:
         before = record["modules"].get(module)
         if before and stamps.changed(before["stamp"]):
             before = None
-        if options.survivors != bool(before and before["survived"]) and not options.again:
-            continue
-        if not options.survivors and before and not options.again:
+        survived = bool(before and before["survived"])
+        if not (survived if options.survivors else before is None or options.again):
             continue
         if time.monotonic() > end:
             print("out of time: the next run goes on here")
