@@ -64,14 +64,17 @@ bench: .venv/bench
 	$(BIN)/python -m benchmarks
 
 # The chapters once more on the slowest instructions that PyTorch has: other last digits.
-nightly: test results binder mutants fresh
+nightly: test results binder mutants
 	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py $(NOTEBOOKS)
+	$(BIN)/python tools/flaky.py --more 2
+	$(BIN)/python tools/stamps.py
 
 release: .venv/test book
 	$(BIN)/python tools/release.py $(if $(TAG),--tag $(TAG))
 
 # Each of the next three writes results/NAME.json with the commit, the date and digests of the code
 # it speaks of. Mutants are tried only of modules whose digest has changed: minutes, not hours.
+# Runs of flaky are kept until the code changes: ten are hours, and nightly adds two.
 mutants: .venv/trust
 	$(BIN)/python tools/mutants.py
 

@@ -1,11 +1,12 @@
 """Run the suite again and again under other conditions, and compare what each test says.
 
-    python tools/flaky.py [--runs 10] [--processes 2] [PATH ...]
+    python tools/flaky.py [--more 10] [--processes 2] [PATH ...]
 
 Each run has another order of files and of the tests in each, a thread count, and a set of the
 processor's instructions, which changes last digits. A test that passes here and fails there is
-told, with both conditions. Outcomes stay in _build/flaky until the package or the tests change, so
-that a run that was stopped goes on where it was; results/flaky.json says what was run and found.
+told, with both conditions. Outcomes stay in _build/flaky until the package or the tests change: some
+runs can be done in one night and more in the next, and results/flaky.json says which were, and
+what was found.
 
 The same file is the plugin of pytest that puts tests into the order of a run and notes outcomes.
 """
@@ -97,20 +98,24 @@ def pytest_sessionfinish(session: Any) -> None:
 
 
 def run(one: Run, paths: list[str], processes: int, kept: Path) -> None:
-    """Run the suite under these conditions; what each test said goes to `kept`."""
+    """Run the suite under these conditions; what each test said goes to `kept`, with the seconds."""
+    said = kept.with_suffix(".said")
     environment = {
         **os.environ,
         "TINYATTN_ORDER": one.order,
-        "TINYATTN_OUTCOMES": str(kept),
+        "TINYATTN_OUTCOMES": str(said),
         "OMP_NUM_THREADS": str(one.threads),
         "ATEN_CPU_CAPABILITY": one.instructions,
     }
     options = ["-p", "flaky", "-p", "no:cacheprovider", "-q", "--tb=short"]
     options += ["-n", str(processes), "--dist=loadfile"] if processes > 1 else []
     command = [sys.executable, "-m", "pytest", *options, *paths]
+    start = time.monotonic()
     subprocess.run(command, cwd=ROOT, env=environment, check=False)
-    if not kept.is_file():
+    if not said.is_file():
         sys.exit(f"pytest came to no end: {' '.join(command)}")
+    content = {"seconds": round(time.monotonic() - start), "said": json.loads(said.read_text())}
+    kept.write_text(json.dumps(content), encoding="utf-8")
 
 
 def differences(runs: list[tuple[Run, dict[str, str]]]) -> list[str]:
@@ -139,22 +144,24 @@ def code_here(paths: list[str]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("paths", nargs="*", help="only these tests; without, all there are")
-    parser.add_argument("--runs", type=int, default=len(RUNS))
+    parser.add_argument("--more", type=int, default=len(RUNS), help="runs to add to those kept")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     folder = ROOT / "_build" / "flaky" / code_here(options.paths)
     folder.mkdir(parents=True, exist_ok=True)
-    found, lines = [], []
-    for place, one in enumerate(RUNS[: options.runs]):
+    found, lines, left = [], [], options.more
+    for place, one in enumerate(RUNS):
         kept = folder / f"{place}.json"
-        start = time.monotonic()
         if not kept.is_file():
+            if not left:
+                continue
+            left -= 1
             run(one, options.paths, options.processes, kept)
-        said = json.loads(kept.read_text(encoding="utf-8"))
-        found.append((one, said))
-        seconds = round(time.monotonic() - start)
-        lines.append({**asdict(one), **Counter(said.values()), "seconds": seconds})
-        print(f"{describe(one)}: {dict(Counter(said.values()))}", flush=True)
+        content = json.loads(kept.read_text(encoding="utf-8"))
+        found.append((one, content["said"]))
+        counts = Counter(content["said"].values())
+        lines.append({**asdict(one), **counts, "seconds": content["seconds"]})
+        print(f"{describe(one)}: {dict(counts)}", flush=True)
     differing = differences(found)
     print(*differing, f"{len(differing)} tests differ between {len(found)} runs", sep="\n")
     record = {
