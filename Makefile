@@ -7,7 +7,7 @@ CPU_WHEELS := https://download.pytorch.org/whl/cpu
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-NOTEBOOKS := book/*.ipynb book/appendices/*.ipynb
+NOTEBOOKS := book/*.ipynb book/exercises/*.ipynb book/appendices/*.ipynb
 export OMP_NUM_THREADS := 1
 
 .PHONY: help book test lint code chapters site lab results bench nightly
