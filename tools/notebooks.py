@@ -9,6 +9,7 @@ that the book needs, sorted keys. Executing twice gives the same bytes.
 """
 
 import argparse
+import hashlib
 import os
 import re
 import sys
@@ -59,6 +60,12 @@ def execute(path: Path) -> NotebookNode:
         coalesce_streams=True,
     ).execute()
     return notebook
+
+
+def code_digest(notebook: NotebookNode) -> str:
+    """What changes when a cell of code does, and when nothing else does."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return hashlib.sha256("\0".join(code).encode()).hexdigest()[:12]
 
 
 def normalise(notebook: NotebookNode, name: str) -> str:
