@@ -10,11 +10,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NOTEBOOKS := book/*.ipynb book/appendices/*.ipynb
 export OMP_NUM_THREADS := 1
 
-.PHONY: help book test lint code chapters site lab results bench nightly
+.PHONY: help book test lint code chapters site offline lab results bench nightly
 .NOTPARALLEL:
 
 help:
 	@echo "make book      build the book, print the page to open"
+	@echo "make offline   build the book and pack it as one file that opens from disk"
 	@echo "make test      check everything: style, code, chapters, the built pages"
 	@echo "make lab       open the chapters in JupyterLab"
 	@echo "make results   run the longer experiments that chapters quote, write results/"
@@ -26,6 +27,9 @@ help:
 book: .venv/book
 	$(BIN)/jupyter-book build . --all -W --keep-going --quiet
 	@echo "Open $(CURDIR)/_build/html/index.html"
+
+offline: book
+	$(BIN)/python tools/offline.py
 
 test: lint code chapters site
 
