@@ -55,6 +55,7 @@ def test_a_caption_may_hold_formulas_between_its_words():
         [italic("Not below anything.")],
         [cell(nodes.literal_block("", "print")), italic("Below words.")],
         [PICTURE, nodes.paragraph("", "Not italic.")],
+        [PICTURE, nodes.paragraph("")],
         [PICTURE, nodes.paragraph("", "", nodes.emphasis("", "One"), nodes.Text(" word of many."))],
         [PICTURE, nodes.paragraph("", "Between."), italic("Too late.")],
     ],

@@ -2,14 +2,19 @@
 
 import json
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from docutils import nodes
 from nbformat.v4 import new_code_cell, new_notebook
+from PIL import Image
 
 import notebooks
 from tinybook import finish, footer, previews, social
+
+ROOT = Path(__file__).parents[2]
 
 # ------------------------------------------------------------------------ a chapter's last lines
 
@@ -97,11 +102,13 @@ def test_the_pages_stand_where_github_publishes_them():
 
 
 def test_the_picture_has_the_size_that_other_sites_expect(tmp_path):
-    from PIL import Image
-
-    social.draw("One thing, and another", "Below.").savefig(tmp_path / "a.png")
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    figure = social.draw(config["title"], "Below.")
+    figure.savefig(tmp_path / "a.png")
     with Image.open(tmp_path / "a.png") as image:
         assert image.size == (1200, 630)
+    for text in figure.texts:
+        assert text.get_window_extent().x1 < 1170, text.get_text()
 
 
 # ------------------------------------------------------------------------------- corrections
@@ -113,6 +120,12 @@ def test_chinese_is_marked_in_texts_and_nowhere_else():
         '<title>中文</title><p title="中文">see <span lang="zh-Hans">注意力</span>, or '
         '<span lang="zh-Hans">桶（哈希）</span></p><script>"中文"</script>'
     )
+
+
+def test_names_in_tables_may_break_where_they_are_made_of_parts():
+    code = '<code><span class="pre">a_b/test.py</span></code>'
+    broken = code.replace("a_b/test.py", "a_<wbr>b/<wbr>test.<wbr>py")
+    assert finish.corrected(f"<td><p>{code}</p></td>{code}") == f"<td><p>{broken}</p></td>{code}"
 
 
 def test_ampersands_of_addresses_are_escaped_once():

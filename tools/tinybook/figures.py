@@ -22,9 +22,10 @@ def number_figures(app, doctree, docname) -> None:
 def is_caption(paragraph: nodes.paragraph) -> bool:
     """Whether all words are italic, and what stands before it shows something."""
     words = [child for child in paragraph if isinstance(child, nodes.emphasis | nodes.Text)]
-    if not isinstance(paragraph[0], nodes.emphasis) or not isinstance(words[-1], nodes.emphasis):
+    if not paragraph.children or not words or not isinstance(words[-1], nodes.emphasis):
         return False
-    if any(isinstance(word, nodes.Text) and word.strip(" ,.;:\n") for word in words):
+    plain = "".join(word for word in words if isinstance(word, nodes.Text))
+    if not isinstance(paragraph[0], nodes.emphasis) or plain.strip(" ,.;:()\n"):
         return False
     place = paragraph.parent.index(paragraph)
     return place > 0 and shows_something(paragraph.parent[place - 1])

@@ -7,18 +7,26 @@ CHINESE = re.compile(
     r"[\u3400-\u9fff\u3000-\u303f\uff00-\uffef]*[\u3400-\u9fff]+[\u3400-\u9fff\u3000-\u303f\uff00-\uffef]*"
 )
 UNTOUCHED = re.compile(r"(<(script|style|title|textarea)\b.*?</\2>|<!--.*?-->|<[^>]*>)", re.DOTALL)
+CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
+CODE = re.compile(r'(?<=<span class="pre">)[^<]+')
 ADDRESS = re.compile(r'(?<=href=")[^"]+')
 
 
 def corrected(page: str) -> str:
-    """Chinese words named as such for whoever reads the page aloud, and & escaped in addresses."""
+    """Chinese words named as such for whoever reads the page aloud, places to break in names
+    in tables, and & escaped in addresses."""
     parts = UNTOUCHED.split(page)
     page = "".join(
         CHINESE.sub(r'<span lang="zh-Hans">\g<0></span>', part) if place % 3 == 0 else part
         for place, part in enumerate(parts)
         if place % 3 != 2  # the name of the element, which is in the part before
     )
+    page = CELL.sub(lambda cell: CODE.sub(breakable, cell[0]), page)
     return ADDRESS.sub(lambda match: re.sub(r"&(?!\w+;|#)", "&amp;", match[0]), page)
+
+
+def breakable(name: re.Match) -> str:
+    return re.sub(r"(?<=\w)([._/])(?=\w)", r"\1<wbr>", name[0])
 
 
 def front(first: str, page: str) -> str:

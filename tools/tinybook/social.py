@@ -2,6 +2,7 @@
 
 import html
 import re
+import textwrap
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -11,6 +12,7 @@ from tinyattn.show.draw import ALLOWED, FORBIDDEN
 
 PICTURE = "_static/social.png"
 WIDTH, HEIGHT, INCH = 1200, 630, 100
+LETTERS = 30  # of the title in a line
 WORDS = "Six attention patterns as grids of dots, from full attention to BigBird, above the book's title."
 
 
@@ -37,9 +39,9 @@ def draw(title: str, below: str) -> Figure:
         ax.scatter(j, i, s=20, c=ALLOWED, marker="s", linewidths=0)
         ax.set(xlim=(-1, n), ylim=(n, -1))
         ax.axis("off")
-    first, second = title.split(", ")
-    figure.text(0.05, 0.36, first, fontsize=41, weight="bold", color="#1a2233")
-    figure.text(0.05, 0.245, second, fontsize=41, weight="bold", color="#1a2233")
+    first, second = textwrap.wrap(title, LETTERS)
+    figure.text(0.05, 0.36, first, fontsize=42, weight="bold", color="#1a2233")
+    figure.text(0.05, 0.245, second, fontsize=42, weight="bold", color="#1a2233")
     figure.text(0.05, 0.11, below, fontsize=22, color="#45526b")
     return figure
 
