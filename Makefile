@@ -10,12 +10,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NOTEBOOKS := book/*.ipynb book/exercises/*.ipynb book/appendices/*.ipynb
 export OMP_NUM_THREADS := 1
 
-.PHONY: help book test lint code chapters site lab assignments results bench nightly
+.PHONY: help book test lint code chapters site offline lab assignments results bench nightly
 .PHONY: release mutants flaky audit binder fresh
 .NOTPARALLEL:
 
 help:
 	@echo "make book      build the book, print the page to open"
+	@echo "make offline   build the book and pack it as one file that opens from disk"
 	@echo "make test      check everything: style, code, chapters, the built pages"
 	@echo "make lab       open the chapters in JupyterLab"
 	@echo "make assignments   build assignments/ for a course: SEED=… draws the hidden inputs"
@@ -34,6 +35,9 @@ help:
 book: .venv/book
 	$(BIN)/jupyter-book build . --all -W --keep-going --quiet
 	@echo "Open $(CURDIR)/_build/html/index.html"
+
+offline: book
+	$(BIN)/python tools/offline.py
 
 test: lint code chapters site
 
