@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from tinyattn.analysis import parameters
 from tinyattn.experiments.records import record, timed
 from tinyattn.families import Convolution, FullyConnected, Recurrence
-from tinyattn.patterns import Causal, Window
 from tinyattn.training import seeded, train
 from tinyattn.transformer import MultiHeadAttention
 from tinyattn.transformer.generate import evaluating
@@ -31,7 +30,7 @@ class CopyConfig:
         n_symbols: how many different ones there are; each has a marked twin.
         n_layers: mixing layers, all of one kind, in each model.
         budget: parameters that a model may have; d_model follows for each kind.
-        width: symbols that a kernel sees, its own and those before; so does a window.
+        width: symbols that a kernel sees, its own and those before.
         batch_size: sequences in a step.
         steps: how many steps.
         lr: highest learning rate.
@@ -53,9 +52,6 @@ Layer = Callable[[CopyConfig, int, int], nn.Module]  # of a config, d_model and 
 
 LAYERS: dict[str, Layer] = {
     "self-attention": lambda c, d_model, depth: MultiHeadAttention(d_model, 1),
-    "restricted attention": lambda c, d_model, depth: MultiHeadAttention(
-        d_model, 1, pattern=Window(c.width - 1) & Causal()
-    ),
     "fully connected": lambda c, d_model, depth: FullyConnected(c.n, d_model),
     "convolution": lambda c, d_model, depth: Convolution(d_model, c.width, causal=True),
     "dilated convolution": lambda c, d_model, depth: Convolution(

@@ -38,12 +38,12 @@ class FewDigitsConfig:
         lr: highest learning rate.
     """
 
-    sizes: tuple[int, ...] = (30, 100, 300, ALL)
+    sizes: tuple[int, ...] = (30, 200, ALL)
     n_layers: int = 3
     budget: int = 24_000
     n_heads: int = 4
     batch_size: int = 32
-    steps: int = 600
+    steps: int = 400
     lr: float = 3e-3
 
 
