@@ -182,6 +182,21 @@ def test_pytorchs_own_recurrence_costs_as_much_and_has_a_second_bias(n, d_model,
     assert cost.parameters + bias * d_model == n_parameters(layer)
 
 
+@pytest.mark.parametrize(
+    ("layer", "cost"),
+    [
+        (MultiHeadAttention(4, 2), complexity.attention_cost(5, 4, n_heads=2)),
+        (Convolution(4, 3), complexity.convolution_cost(5, 4, 3)),
+        (Recurrence(4), complexity.recurrence_cost(5, 4)),
+        (nn.Linear(4, 7), complexity.linear_cost(5, 4, 7)),
+        (FullyConnected(5, 4), complexity.fully_connected_cost(5, 4)),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_a_layer_has_biases_unless_it_is_told_otherwise(layer, cost):
+    assert cost.parameters == n_parameters(layer)
+
+
 # ---------------------------------------------------------------------------------- patterns
 
 PATTERNS = [
