@@ -100,7 +100,7 @@ def test_results_were_made_with_the_configuration_of_today_and_meet_the_bar():
         if run["kind"] == "self-attention":
             assert min(run["by_distance"]) >= stored["bar"]
         if run["kind"] == "convolution":
-            assert max(run["by_distance"][10:]) < 0.3  # no path, no knowledge
+            assert max(run["by_distance"][7:]) < 0.3  # no path, no knowledge
 
 
 def test_a_run_keeps_what_it_was():

@@ -37,15 +37,15 @@ class CopyConfig:
         n_test: sequences that are tested, equally many at each distance.
     """
 
-    n: int = 64
+    n: int = 27
     n_symbols: int = 8
     n_layers: int = 3
-    budget: int = 52_000
-    width: int = 4
+    budget: int = 56_000
+    width: int = 3
     batch_size: int = 32
     steps: int = 600
     lr: float = 3e-3
-    n_test: int = 6400
+    n_test: int = 5400
 
 
 Layer = Callable[[CopyConfig, int, int], nn.Module]  # of a config, d_model and its depth

@@ -39,7 +39,7 @@ class FewDigitsConfig:
     """
 
     sizes: tuple[int, ...] = (30, 200, ALL)
-    n_layers: int = 3
+    n_layers: int = 2
     budget: int = 24_000
     n_heads: int = 4
     batch_size: int = 32
