@@ -37,15 +37,15 @@ class CopyConfig:
         n_test: sequences that are tested, equally many at each distance.
     """
 
-    n: int = 27
+    n: int = 25
     n_symbols: int = 8
-    n_layers: int = 3
-    budget: int = 56_000
-    width: int = 3
+    n_layers: int = 2
+    budget: int = 21_000
+    width: int = 5
     batch_size: int = 32
-    steps: int = 600
-    lr: float = 3e-3
-    n_test: int = 5400
+    steps: int = 400
+    lr: float = 5e-3
+    n_test: int = 5000
 
 
 Layer = Callable[[CopyConfig, int, int], nn.Module]  # of a config, d_model and its depth

@@ -43,8 +43,8 @@ class FewDigitsConfig:
     budget: int = 24_000
     n_heads: int = 4
     batch_size: int = 32
-    steps: int = 400
-    lr: float = 3e-3
+    steps: int = 300
+    lr: float = 4e-3
 
 
 class GridConvolution(nn.Module):
