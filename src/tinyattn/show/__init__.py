@@ -4,6 +4,7 @@ from tinyattn.show.describe import describe_mask
 from tinyattn.show.digests import digest
 from tinyattn.show.draw import curves, draw_mask, heatmap
 from tinyattn.show.figures import show, style
+from tinyattn.show.pixels import PixelStudio
 from tinyattn.show.studio import MaskStudio
 from tinyattn.show.taxonomy import Outline
 from tinyattn.show.widgets import StaticWidget, explore
@@ -11,6 +12,7 @@ from tinyattn.show.widgets import StaticWidget, explore
 __all__ = [
     "MaskStudio",
     "Outline",
+    "PixelStudio",
     "StaticWidget",
     "curves",
     "describe_mask",
