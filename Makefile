@@ -10,14 +10,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NOTEBOOKS := book/*.ipynb book/exercises/*.ipynb book/appendices/*.ipynb
 export OMP_NUM_THREADS := 1
 
-.PHONY: help book test lint code chapters site lab results bench nightly
+.PHONY: help book test lint code chapters site offline lab assignments results bench nightly
 .PHONY: release mutants flaky audit binder fresh
 .NOTPARALLEL:
 
 help:
 	@echo "make book      build the book, print the page to open"
+	@echo "make offline   build the book and pack it as one file that opens from disk"
 	@echo "make test      check everything: style, code, chapters, the built pages"
 	@echo "make lab       open the chapters in JupyterLab"
+	@echo "make assignments   build assignments/ for a course: SEED=… draws the hidden inputs"
 	@echo "make results   run the longer experiments that chapters quote, write results/"
 	@echo "make bench     time tinyattn beside dense attention and other libraries, write results/bench.json"
 	@echo "make nightly   make test, then what takes longer"
@@ -33,6 +35,9 @@ help:
 book: .venv/book
 	$(BIN)/jupyter-book build . --all -W --keep-going --quiet
 	@echo "Open $(CURDIR)/_build/html/index.html"
+
+offline: book
+	$(BIN)/python tools/offline.py
 
 test: lint code chapters site
 
@@ -54,6 +59,9 @@ site: .venv/test book
 
 lab: .venv/lab
 	$(BIN)/jupyter lab book/intro.ipynb
+
+assignments: .venv/instructor
+	$(BIN)/python tools/assignments.py $(if $(SEED),--seed $(SEED))
 
 results: .venv/book
 	$(BIN)/python -m tinyattn.experiments
@@ -105,7 +113,7 @@ audit: .venv/trust
 	$(BIN)/python -m ipykernel install --sys-prefix
 	@touch $@
 
-.venv/test: .venv/book requirements-test.txt requirements-oracles.txt
+.venv/test: .venv/book requirements-test.txt requirements-oracles.txt requirements-instructor.txt
 	$(PIP) install -r .venv/requirements.txt -r requirements-test.txt -r requirements-oracles.txt
 	$(PIP) check
 	@touch $@
@@ -116,6 +124,10 @@ audit: .venv/trust
 
 .venv/lab: .venv/book requirements-lab.txt
 	$(PIP) install -r .venv/requirements.txt -r requirements-lab.txt
+	@touch $@
+
+.venv/instructor: .venv/book requirements-instructor.txt
+	$(PIP) install -r .venv/requirements.txt -r requirements-instructor.txt
 	@touch $@
 
 .venv/bench: .venv/book requirements-bench.txt

@@ -13,7 +13,10 @@ import tinyattn
 
 ROOT = Path(__file__).parents[1]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-CHAPTERS = [TOC["root"], *(entry["file"] for part in TOC["parts"] for entry in part["chapters"])]
+ENTRIES = [entry for part in TOC["parts"] for entry in part["chapters"]]
+SECTIONS = [section for entry in ENTRIES for section in entry.get("sections", [])]
+PAGES = [TOC["root"], *(entry["file"] for entry in [*ENTRIES, *SECTIONS])]
+CHAPTERS = [page for page in PAGES if (ROOT / f"{page}.ipynb").is_file()]
 LESSONS = [
     TOC["root"],
     *(entry["file"] for part in TOC["parts"] if part.get("numbered") for entry in part["chapters"]),
@@ -49,9 +52,9 @@ def test_a_chapter_is_stored_executed_and_in_normal_form(chapter):
     assert notebooks.problems(ROOT / f"{chapter}.ipynb") == []
 
 
-def test_every_notebook_of_the_book_is_in_its_table_of_contents():
-    found = {str(path.relative_to(ROOT).with_suffix("")) for path in ROOT.glob("book/**/*.ipynb")}
-    assert found == set(CHAPTERS)
+def test_every_page_of_the_book_is_in_its_table_of_contents():
+    found = [path for kind in ("ipynb", "md") for path in ROOT.glob(f"book/**/*.{kind}")]
+    assert sorted(str(path.relative_to(ROOT).with_suffix("")) for path in found) == sorted(PAGES)
 
 
 @pytest.mark.parametrize("chapter", LESSONS)

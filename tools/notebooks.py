@@ -13,6 +13,7 @@ of the repository that _config.yml has, and is neither counted nor compared.
 """
 
 import argparse
+import hashlib
 import os
 import re
 import sys
@@ -97,6 +98,12 @@ def add_colab(notebook: NotebookNode, name: str) -> None:
     cell = new_code_cell(colab_source(), id=f"{name}-colab".replace("_", "-"))
     cell.metadata["tags"] = ["colab", "remove-cell"]
     notebook.cells.insert(1, cell)
+
+
+def code_digest(notebook: NotebookNode) -> str:
+    """What changes when a cell of code does, and when nothing else does."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return hashlib.sha256("\0".join(code).encode()).hexdigest()[:12]
 
 
 def normalise(notebook: NotebookNode, name: str) -> str:

@@ -14,6 +14,13 @@ from tinyattn.show import Checklist
 # Chapters with exercises, in the book's order: each is a module of this package.
 CHAPTERS = {
     "attention": "Attention",
+    "transformer": "What stands around attention",
+    "usage": "Three ways to use it",
+    "complexity": "What attention costs",
+    "atomic": "Five atoms of sparse attention",
+    "compound": "Patterns from patterns",
+    "extended": "Patterns that know the shape of their data",
+    "lsh": "Attention by hashing",
 }
 SEEN_SEED = 0  # of the inputs that `check` draws; marks are given with others
 
