@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -76,10 +75,18 @@ def test_a_chapter_imports_only_what_is_installed_for_readers(chapter):
 
 
 def test_the_version_is_the_same_everywhere():
-    version = tomllib.loads(read("pyproject.toml"))["project"]["version"]
-    assert tinyattn.__version__ == version
+    version = tinyattn.__version__  # tests/test_package.py compares what is built
     assert yaml.safe_load(read("CITATION.cff"))["version"] == version
     assert re.search(r"^## (\S+?),? ", read("CHANGELOG.md"), re.MULTILINE)[1] == version
+    assert re.search(r"version = \{(.+)\}", read("README.md"))[1] == version
+
+
+def test_the_readme_is_cited_as_the_citation_file_says():
+    citation = yaml.safe_load(read("CITATION.cff"))
+    stated = dict(re.findall(r"^ {6}(\w+) += \{+(.+?)\}+,?$", read("README.md"), re.MULTILINE))
+    assert stated["title"] == citation["title"]
+    assert stated["author"] == citation["authors"][0]["name"]
+    assert stated["url"] == citation["repository-code"]
 
 
 def test_the_repository_has_one_address():

@@ -7,6 +7,8 @@ Outputs are compared where they were stored: on Python 3.11 with the pinned torc
 last digits may differ, so cells only have to run and their asserts to hold. Each chapter's
 seconds and its kernel's peak memory are printed at the end; --record also writes them to
 results/chapters.json, from where they come to the last lines of a chapter's page.
+
+On Linux no process of the run gets more than 2 GiB, which is what Binder gives a reader.
 """
 
 import json
@@ -28,11 +30,13 @@ ROOT = Path(__file__).parents[1]
 BUDGET_SECONDS = 60
 MAX_SECONDS = 3 * BUDGET_SECONDS  # two chapters share the machine, and CI machines are slow
 MAX_BYTES = 2**30
+BINDER_BYTES = 2 * 2**30
 RECORD = ROOT / "results" / "chapters.json"
 RECORD_IT = "TINYATTN_RECORD_CHAPTERS"  # tells pytest's main process, and is no option of pytest
 
 
 def main(arguments: list[str]) -> int:
+    limit_memory(BINDER_BYTES)
     if "--record" in arguments:
         os.environ[RECORD_IT] = "1"
     return pytest.main(
@@ -48,6 +52,21 @@ def main(arguments: list[str]) -> int:
             *[argument for argument in arguments if argument != "--record"],
         ]
     )
+
+
+def limit_memory(n_bytes: int) -> None:
+    """Let this process and those it starts, kernels among them, hold so many bytes each.
+
+    Counted is what is written to (RLIMIT_DATA), which holds more than what is resident: a chapter
+    that runs under this limit fits. The address space (RLIMIT_AS) says nothing of the sort, since
+    libraries map far more than they touch.
+    """
+    if sys.platform == "linux":
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        if most == resource.RLIM_INFINITY or most > n_bytes:
+            resource.setrlimit(resource.RLIMIT_DATA, (n_bytes, n_bytes))
 
 
 def stores_the_same_outputs() -> bool:
