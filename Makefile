@@ -31,6 +31,7 @@ help:
 	@echo "make lighthouse   ask Lighthouse about some pages of the book; needs node"
 	@echo "make fresh     say which of the records in results/ are older than the code"
 	@echo "The parts of make test are make lint, make code, make chapters and make site."
+	@echo "What chapters take, for their last lines: make chapters RECORD=--record"
 	@echo "Other versions, in a new .venv: make test PYTHON=python3.12 TORCH=2.5.1"
 
 book: .venv/book
@@ -53,7 +54,7 @@ code: .venv/test
 	$(BIN)/pytest -n 2 --dist loadfile --ignore=tests/site
 
 chapters: .venv/test
-	$(BIN)/python tools/chapters.py $(NOTEBOOKS)
+	$(BIN)/python tools/chapters.py $(RECORD) $(NOTEBOOKS)
 
 site: .venv/test book
 	$(BIN)/pytest -n 2 tests/site
