@@ -10,7 +10,7 @@ import torch
 from tinyattn.exercises.base import Exercise, Verdict
 
 # Chapters with exercises, in the book's order; each is a module of this package.
-CHAPTERS = ("attention", "transformer", "usage", "complexity")
+CHAPTERS = ("attention", "transformer", "usage", "complexity", "taxonomy")
 SEEN_SEED = 0  # of the inputs that `check` draws; marks are given with others
 
 
