@@ -60,9 +60,11 @@ bench: export OMP_NUM_THREADS := 2
 bench: .venv/bench
 	$(BIN)/python -m benchmarks
 
-# The chapters once more on the slowest instructions that PyTorch has: other last digits.
+# The chapters once more on the slowest instructions that PyTorch has: other last digits. Then
+# thirty submissions of an assignment, for the seconds that one takes.
 nightly: test results
 	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py $(NOTEBOOKS)
+	$(BIN)/python tools/grade_many.py
 
 # Set-up. Each stamp in .venv is newer than the requirements that it stands for.
 
