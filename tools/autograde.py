@@ -38,7 +38,7 @@ from sqlalchemy.exc import SAWarning
 
 import grade_alone
 from course import SETTINGS, convert, gradebook
-from grade_alone import TOKEN, Limits
+from grade_alone import CPU_SECONDS, TOKEN, Limits
 
 FORKS = multiprocessing.get_context(None if sys.platform == "win32" else "forkserver")
 LARGEST_NOTEBOOK = 5_000_000  # bytes of a submission
@@ -51,6 +51,7 @@ class Marks:
     student: str
     status: str = "graded"
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     points: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -108,6 +109,8 @@ def grade_one(course: Path, assignment: str, student: str, tests: Path, limits: 
         except ValueError as error:
             marks.status = str(error)
         marks.seconds = time.perf_counter() - start
+        if marks.status == "graded":
+            marks.cpu_seconds = float((alone.parent / CPU_SECONDS).read_text())
         _keep(course, alone, assignment, marks, given)
     return marks
 

@@ -17,6 +17,7 @@ from shielded_execute import ShieldedExecute
 
 LARGEST_FILE = 50_000_000  # bytes that a submission may write
 KEPT_ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "OMP_NUM_THREADS")
+CPU_SECONDS = "cpu_seconds"  # a file beside the course
 TOKEN = "TINYATTN_GRADING"  # in the environment of every kernel, and of what it starts
 
 
@@ -42,6 +43,15 @@ def grade_alone(alone: Path, assignment: str, student: str, limits: Limits, toke
     convert(
         Autograde, alone, assignment, student, config, autograde_preprocessors=steps, force=True
     )
+    (alone.parent / CPU_SECONDS).write_text(f"{cpu_seconds():.2f}")
+
+
+def cpu_seconds() -> float:
+    """Of this process and the kernel that it has ended."""
+    import resource
+
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def _look_only_here(folder: Path, token: str) -> None:

@@ -42,6 +42,12 @@ class ShieldedExecute(Execute):
                 path.unlink(missing_ok=True)
                 path.write_bytes(content)
 
+    def _get_timeout(self, cell):
+        """The imports at the top are ours: a slow machine's import of PyTorch costs nobody points."""
+        marks = cell.metadata.get("nbgrader", {}) if cell is not None else {}
+        is_ours = marks.get("locked") and not marks.get("grade")
+        return None if is_ours else super()._get_timeout(cell)
+
     def output(self, outs, msg, display_id, cell_index):
         content = msg["content"]
         if msg["msg_type"] == "stream":

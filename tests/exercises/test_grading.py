@@ -182,7 +182,7 @@ def course(tmp_path_factory):
         text = nbformat.writes(notebooks[name]) if name in notebooks else '{"cells": ['
         (there / f"{NAME}.ipynb").write_text(text, encoding="utf-8")
     others = [name for name in SCORES if name != "stubborn"]
-    run("autograde.py", course, NAME, "--cell-seconds", 6, "--jobs", 2, "--students", *others)
+    run("autograde.py", course, NAME, "--cell-seconds", 8, "--jobs", 2, "--students", *others)
     run("autograde.py", course, NAME, "--seconds", 12, "--students", "stubborn")
     return course
 
