@@ -142,7 +142,8 @@ def _without_copies(notebook: NotebookNode) -> None:
         name = marks.get("grade_id") if isinstance(marks, dict) else None
         if not isinstance(name, str) or name in seen:
             cell.metadata.pop("nbgrader", None)
-        seen.add(name)
+        else:
+            seen.add(name)
 
 
 def _run(alone: Path, assignment: str, student: str, limits: Limits) -> str:

@@ -73,6 +73,10 @@ class ShieldedExecute(Execute):
         reply = kwargs["execute_reply"]["content"]
         if _is_graded(cell) and reply["status"] != "ok" and not _has_error(cell):
             cell.outputs.append(new_output("error", ename="Error", evalue="", traceback=["Error"]))
+        for output in cell.outputs if _is_graded(cell) else []:
+            if output.output_type == "error":  # the lines above the message show the hidden test
+                said = output.evalue if output.ename == "AssertionError" else ""
+                output.traceback = [said or f"{output.ename}: {output.evalue}"]
 
 
 def _shortened(text: str, room: int) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+from nbformat.v4 import new_markdown_cell
 
 import assignments
 from exercise_pages import PAGES, read_page
@@ -88,6 +89,7 @@ for folder in (here, here.parent / "course"):
     sqlite3.connect(folder / "gradebook.db").execute("create table grade (auto_score)")
 words, ratio = ["no", "idea"], 1
 """
+SCRIPT = 'a <b>bold</b> <img src="x" onerror="steal()"> <script>steal()</script> claim'
 PRINTS = """
 def split_heads(x, n_heads):
     for _ in range(200):
@@ -175,6 +177,7 @@ def course(tmp_path_factory):
     released = nbformat.read(course / "release" / NAME / f"{NAME}.ipynb", as_version=4)
     notebooks = {name: filled_in(released, answers) for name, answers in SUBMISSIONS.items()}
     notebooks["tampers"] = tampered(notebooks["tampers"])
+    notebooks["searches"].cells.append(new_markdown_cell(SCRIPT))
     notebooks["stubborn"] = filled_in(released, {**SOLUTIONS, "attention-row": STUBBORN})
     for name in SCORES:
         there = course / "submitted" / name / NAME
@@ -252,6 +255,12 @@ def test_feedback_shows_marks_but_no_hidden_test_and_no_seed(student, course):
 def test_feedback_names_the_mistake_and_says_why_there_are_no_points(course):
     assert "the scores are not divided by √d_head" in feedback(course, "partly")
     assert "No points: the kernel died." in feedback(course, "exits")
+
+
+def test_no_script_of_a_student_runs_in_the_teachers_browser(course):
+    page = feedback(course, "searches")
+    assert "claim" in page
+    assert re.search(r"<script>steal|<img[^>]*onerror", page) is None
 
 
 def test_what_is_printed_without_end_is_cut_off(course):
