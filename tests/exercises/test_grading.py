@@ -123,22 +123,18 @@ SUBMISSIONS = {
         "attention-masked": UNSCALED,
         "attention-heads": memorised(),
     },
-    "empty": {},
     "tampers": {"attention-row": PATCHES, "attention-masked": UNSCALED},
-    "endless": {**SOLUTIONS, "attention-masked": ENDLESS},
+    "endless": {**SOLUTIONS, "attention-masked": ENDLESS, "attention-heads": PRINTS},
     "exits": {**SOLUTIONS, "attention-masked": EXITS},
     "searches": {"attention-row": SEARCHES},
-    "prints": {**SOLUTIONS, "attention-heads": PRINTS},
 }
 SCORES = {
     "right": TOTAL,
     "partly": WORTH["attention-row"] + 1,  # the memorised answer earns the point of the seen check
-    "empty": 0,
     "tampers": 0,
     "endless": TOTAL - WORTH["attention-masked"],
     "exits": 0,
     "searches": 0,
-    "prints": TOTAL,
     "broken": 0,
     "stubborn": 0,
 }
@@ -264,7 +260,7 @@ def test_no_script_of_a_student_runs_in_the_teachers_browser(course):
 
 
 def test_what_is_printed_without_end_is_cut_off(course):
-    page = feedback(course, "prints")
+    page = feedback(course, "endless")
     assert "cut off: the cell prints more than is kept" in page
 
 
