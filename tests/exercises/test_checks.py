@@ -5,6 +5,7 @@ import torch
 
 from tests.exercises.answers import answers
 from tinyattn.exercises import CHAPTERS, check, exercise, exercises, grade
+from tinyattn.exercises.base import Mistake, of_function
 
 NAMES = [one.name for chapter in CHAPTERS for one in exercises(chapter)]
 ANSWERS = answers()
@@ -97,3 +98,33 @@ def test_unknown_names_are_refused_with_those_that_exist():
         check("attention/rwo", ...)
     with pytest.raises(ValueError, match="chapter must be one of attention"):
         check("atention/row", ...)
+
+
+def test_a_mistake_is_named_only_when_it_explains_every_case():
+    doubled = Mistake("doubled", lambda n: 2 * n)
+    verdict = of_function(lambda n: 4 if n == 2 else 7, lambda n: n**3, [(2,), (3,)], [doubled])
+    assert verdict.says == "for 2: yours is 4, wanted is 8"
+    assert of_function(lambda n: n + n, lambda n: n**3, [(2,), (3,)], [doubled]).says == "doubled"
+
+
+def test_marks_are_given_for_inputs_of_another_seed(capsys):
+    """An answer that has learnt the seen inputs by heart is right there and nowhere else."""
+    seen = []
+
+    def by_heart(x, n_heads):
+        if not seen_before(x):
+            raise LookupError
+        return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
+
+    def seen_before(x):
+        return any(torch.equal(x, y) for y in seen if x.shape == y.shape)
+
+    def learning(x, n_heads):
+        seen.append(x.clone())
+        return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
+
+    check("attention/heads", learning)
+    check("attention/heads", by_heart)
+    assert capsys.readouterr().out.count("Right: ") == 2
+    with pytest.raises(AssertionError, match="raised LookupError"):
+        grade("attention/heads", by_heart, 1)

@@ -20,6 +20,18 @@ EQUIVALENT = {
     "attention/spread": {
         "line 4: no sign": "of two axes the one at 1 is the last",
     },
+    "transformer/hears": {
+        "line 6: no sign": "of two axes the one at 1 is the last",
+        "line 6: Gt for another": "no difference is as large as the tolerance exactly",
+        "line 6: 2 * 1e-05": "any tolerance between rounding and 0.01 will do",
+    },
+    "usage/sample": {
+        "line 3: LtE for another": "no sum is equal to its u",
+    },
+    "lsh/meet": {
+        "line 3: 50000 + 1": "one more draw",
+        "line 9: 2 * 1.0": "a hash by angles does not see lengths",
+    },
 }
 
 

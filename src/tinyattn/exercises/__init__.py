@@ -5,6 +5,6 @@ notebooks of book/exercises; what is here decides whether an answer is right, an
 """
 
 from tinyattn.exercises.base import Exercise, Verdict
-from tinyattn.exercises.run import CHAPTERS, check, exercise, exercises, grade
+from tinyattn.exercises.run import CHAPTERS, check, exercise, exercises, grade, progress
 
-__all__ = ["CHAPTERS", "Exercise", "Verdict", "check", "exercise", "exercises", "grade"]
+__all__ = ["CHAPTERS", "Exercise", "Verdict", "check", "exercise", "exercises", "grade", "progress"]

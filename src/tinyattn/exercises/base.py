@@ -160,6 +160,29 @@ def of_value(
     return wrong(_without_the_answer(answer, wanted))
 
 
+def of_parts(
+    answer: Any,
+    wanted: dict[str, Any],
+    mistakes: dict[str, Sequence[Mistake]],
+    *,
+    tolerance: float = 1e-6,
+) -> Verdict:
+    """Is every part of the answer right? The first that is not is named, with its own mistakes.
+
+    Args:
+        answer: a dict with the keys of `wanted`.
+        wanted: the right value of each part, in the order in which they are worked out.
+        mistakes: for some parts, known mistakes.
+    """
+    if not isinstance(answer, dict) or set(answer) != set(wanted) or ... in answer.values():
+        return of_value(answer, wanted)
+    for key, value in wanted.items():
+        verdict = of_value(answer[key], value, mistakes.get(key, ()), tolerance=tolerance)
+        if verdict.state != "right":
+            return verdict if verdict.state == "open" else wrong(f"{key}: {verdict.says}")
+    return RIGHT
+
+
 def _attempted(answer: Any) -> bool:
     return answer is not None and answer is not ...
 
@@ -273,6 +296,8 @@ def _words(case: Case) -> str:
     def word(value: Any) -> str:
         if isinstance(value, Tensor):
             return f"a {'mask' if value.dtype == torch.bool else 'tensor'} of {tuple(value.shape)}"
+        if callable(value):
+            return getattr(value, "__name__", repr(value))
         return value if isinstance(value, str) else repr(value)
 
     return ", ".join(word(value) for value in case) or "no arguments"

@@ -8,9 +8,20 @@ from typing import Any
 import torch
 
 from tinyattn.exercises.base import Exercise, Verdict
+from tinyattn.exercises.pictures import draw
+from tinyattn.show import Checklist
 
-# Chapters with exercises, in the book's order; each is a module of this package.
-CHAPTERS = ("attention",)
+# Chapters with exercises, in the book's order: each is a module of this package.
+CHAPTERS = {
+    "attention": "Attention",
+    "transformer": "What stands around attention",
+    "usage": "Three ways to use it",
+    "complexity": "What attention costs",
+    "atomic": "Five atoms of sparse attention",
+    "compound": "Patterns from patterns",
+    "extended": "Patterns that know the shape of their data",
+    "lsh": "Attention by hashing",
+}
 SEEN_SEED = 0  # of the inputs that `check` draws; marks are given with others
 
 
@@ -42,6 +53,29 @@ def exercise(name: str) -> Exercise:
     return found[name]
 
 
+def progress(*chapters: str) -> Checklist:
+    """A list of exercises to tick off, which the reader's browser remembers.
+
+    Args:
+        chapters: of these only; of all if none is named, with buttons to save, load and forget.
+
+    Raises:
+        ValueError: if there is no such chapter.
+
+    Example:
+        >>> print(repr(progress("attention")).splitlines()[2])
+            [ ] 1. Another question to the same keys
+    """
+    found = {chapter: exercises(chapter) for chapter in chapters or CHAPTERS}
+    groups = {
+        CHAPTERS[chapter]: {
+            one.name: f"{number}. {one.title}" for number, one in enumerate(several, 1)
+        }
+        for chapter, several in found.items()
+    }
+    return Checklist("Exercises that you have solved", groups, overview=not chapters)
+
+
 def check(name: str, answer: Any) -> None:
     """Say whether an answer is right, and if it is not, which mistake it looks like.
 
@@ -63,8 +97,6 @@ def check(name: str, answer: Any) -> None:
     verdict = _examine(one, answer, SEEN_SEED)
     print(sentence(one, verdict))
     if verdict.wanted is not None:
-        from tinyattn.exercises.pictures import draw
-
         draw(verdict)
 
 
