@@ -22,6 +22,7 @@ CHAPTERS = {
     "extended": "Patterns that know the shape of their data",
     "lsh": "Attention by hashing",
     "clustering": "Meeting in clusters",
+    "learned": "Connections that are learned",
 }
 SEEN_SEED = 0  # of the inputs that `check` draws; marks are given with others
 
