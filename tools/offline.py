@@ -5,8 +5,8 @@
 The same pages give the same bytes, on every machine and at every time.
 """
 
+import re
 import sys
-import tomllib
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
@@ -17,8 +17,9 @@ LEFT_OUT = {".buildinfo", ".nojekyll", "objects.inv"}
 
 
 def version() -> str:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return project["project"]["version"]
+    """The version, read from the package, which is not run for it."""
+    text = (ROOT / "src" / "tinyattn" / "__init__.py").read_text(encoding="utf-8")
+    return re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)[1]
 
 
 def pack(site: Path, folder: Path) -> Path:
