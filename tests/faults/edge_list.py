@@ -64,6 +64,13 @@ FAULTS = [
         DENSE,
     ),
     Fault(
+        "edges are chosen for keys in a few runs",
+        "edge_list.py",
+        "if all(group.keys.index is None for group in groups):",
+        "if False:",
+        EDGES + "test_edges_are_chosen_where_groups_compute_many_times_their_pairs",
+    ),
+    Fault(
         "edges are always chosen",
         "edge_list.py",
         "if EDGES_PAY * n * width >= sum(",
