@@ -98,7 +98,9 @@ def _cells(chapter: str, part: Part, seed: int) -> list[NotebookNode]:
     name, answer = _cell_name(part.name), answer_expression(part)
     seen = HIDDEN_TEST.format(name=part.name, answer=answer, seed=SEEN_SEED)
     hidden = HIDDEN_TEST.format(name=part.name, answer=answer, seed=seed)
-    rest = exercise(part.name).points - SEEN_POINTS
+    one = exercise(part.name)
+    rest = one.points - SEEN_POINTS
+    where = "" if one.kind == "predict" else ", for the same answer on other inputs"
     return [
         _markdown(name, "task", plain(part.exercise.source, _where(chapter))),
         _code(
@@ -116,7 +118,7 @@ def _cells(chapter: str, part: Part, seed: int) -> list[NotebookNode]:
         ),
         _code(
             f"{name}-hidden",
-            f"# {_points(rest)} for an answer that is right on other inputs too.\n{hidden}",
+            f"# {_points(rest)} after you have handed in{where}.\n{hidden}",
             grade=True,
             locked=True,
             points=rest,

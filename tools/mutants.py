@@ -256,12 +256,13 @@ class Bench:
         if code:
             raise RuntimeError(f"the tests of {module} end with {code} the second time")
 
-    def survives(self, one: Mutant) -> bool:
+    def verdict(self, one: Mutant) -> str:
+        """What becomes of a change: "survived", "killed", or "timeout", which is killed too."""
         self.file.write_text(one.source, encoding="utf-8")
         code = run(self.tests, self.copy, 10 + 4 * self.seconds)
         if code in NO_VERDICT:
             raise RuntimeError(f"{NO_VERDICT[code]}, with {one.old!r} made {one.new!r}")
-        return code == 0
+        return {0: "survived", TIMEOUT: "timeout"}.get(code, "killed")
 
 
 # ---------------------------------------------------------------------------- what is written
@@ -297,23 +298,25 @@ def try_module(module: str, size: int, kept: Path) -> dict:
         bench = Bench(module, Path(folder))
         for one in sample:
             if one.source not in known:
-                known[one.source] = bench.survives(one)
+                known[one.source] = bench.verdict(one)
                 with kept.open("a", encoding="utf-8") as file:
                     file.write(json.dumps([one.source, known[one.source]]) + "\n")
-    survivors = [one for one in sample if known[one.source]]
+    verdicts = [known[one.source] for one in sample]
+    survivors = [one for one in sample if known[one.source] == "survived"]
     kept.unlink(missing_ok=True)
     return {
         "tests": tests_of(module),
         "changes": changes,
         "sample": len(sample),
         "killed": len(sample) - len(survivors),
+        "timeouts": verdicts.count("timeout"),
         "survived": [_plain(one) for one in survivors],
         "seconds": round(time.monotonic() - start),
         "stamp": stamps.stamp([PACKAGE / module]),
     }
 
 
-def _kept(path: Path) -> Iterator[tuple[str, bool]]:
+def _kept(path: Path) -> Iterator[tuple[str, str]]:
     if path.is_file():
         for line in path.read_text(encoding="utf-8").splitlines():
             yield tuple(json.loads(line))
@@ -330,7 +333,8 @@ def try_survivors(module: str, record: dict) -> dict:
     before = {(one["old"], one["new"]) for one in record["survived"]}
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(module, Path(folder))
-        left = [one for one in sample if (one.old, one.new) in before and bench.survives(one)]
+        again = [one for one in sample if (one.old, one.new) in before]
+        left = [one for one in again if bench.verdict(one) == "survived"]
     return record | {
         "killed": record["sample"] - len(left),
         "survived": [_plain(one) for one in left],

@@ -21,6 +21,7 @@ from tinyattn.analysis.complexity import (
 from tinyattn.analysis.crossover import Ratios, ratios_to_dense
 from tinyattn.analysis.graphs import (
     adjacency,
+    first_seen,
     max_path_length,
     mixing_time,
     n_components,
@@ -65,6 +66,7 @@ __all__ = [
     "encoder_layer_cost",
     "ffn_cost",
     "ffn_flops",
+    "first_seen",
     "fit_exponent",
     "fully_connected_cost",
     "kept_bytes",

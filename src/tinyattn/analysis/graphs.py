@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 from scipy import sparse
 from scipy.sparse import csgraph
 from torch import Tensor
@@ -96,6 +97,31 @@ def receptive_field(
     if n_layers < 0:
         raise ValueError(f"n_layers must be 0 or more, got {n_layers}")
     return path_lengths(pattern, n) <= n_layers
+
+
+def first_seen(rules: Sequence[Pattern], position: int, n: int) -> Int64[Tensor, "n"]:
+    """Through how many layers, counted from the last, a position first sees each of n; 0: never.
+
+    Layer m follows rules[m]. One layer is what the last of them allows, two are what the positions
+    read there read in the layer before, and so on; the position itself counts as seen by one, since
+    the residual connection carries it. Costs O(n²) comparisons a layer.
+
+    Example:
+        >>> from tinyattn.patterns import axial_columns, axial_rows
+        >>> first_seen([axial_columns(3), axial_rows(3)], position=0, n=6).view(2, 3)
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+    """
+    if not 0 <= position < n:
+        raise ValueError(f"position must be in 0 … {n - 1}, got {position}")
+    seen, everything = torch.zeros(n, dtype=torch.long), torch.arange(n)
+    frontier = torch.tensor([position])
+    for layers, rule in enumerate(reversed(rules), start=1):
+        reads = rule.allowed(frontier[:, None], everything).any(dim=0)
+        reads[frontier] = True
+        seen[reads & (seen == 0)] = layers
+        frontier = reads.nonzero()[:, 0]
+    return seen
 
 
 def spectral_gap(pattern: Pattern | Bool[Tensor, "n n"], n: int | None = None) -> float:

@@ -57,7 +57,7 @@ def _hash(answer: Any, generator: Generator) -> Verdict:
     )
 
 
-def _together(degrees: float, n_buckets: int) -> float:
+def _together(degrees: int, n_buckets: int) -> float:
     """The probability that two vectors share one of 2 or 4 buckets."""
     return (1 - degrees / 180) ** (n_buckets // 2)
 
@@ -84,7 +84,7 @@ def _meet(answer: Any, generator: Generator) -> Verdict:
     return of_function(answer, _together, cases, mistakes, tolerance=0.02)
 
 
-def _eight_buckets(degrees: float) -> float:
+def _eight_buckets(degrees: int) -> float:
     """As `_together`, with four directions: simulated, as there is no short formula."""
     directions = torch.randn(40_000, 4, 2, generator=torch.Generator().manual_seed(0))
     turn = math.radians(degrees)
@@ -94,13 +94,13 @@ def _eight_buckets(degrees: float) -> float:
 
 
 def _rounds(answer: Any, generator: Generator) -> Verdict:
-    def rounds(degrees: float, n_buckets: int, wish: float) -> int:
+    def rounds(degrees: int, n_buckets: int, wish: float) -> int:
         p, r = _together(degrees, n_buckets), 1
         while 1 - (1 - p) ** r < wish:
             r += 1
         return r
 
-    def ratio(degrees: float, b: int, wish: float) -> float:
+    def ratio(degrees: int, b: int, wish: float) -> float:
         return math.log(1 - wish) / math.log(1 - _together(degrees, b))
 
     mistakes = [

@@ -17,6 +17,8 @@ CHAPTERS = {
     "transformer": "What stands around attention",
     "usage": "Three ways to use it",
     "complexity": "What attention costs",
+    "comparison": "Attention beside other layers",
+    "taxonomy": "Six ways to change one matrix",
     "atomic": "Five atoms of sparse attention",
     "compound": "Patterns from patterns",
     "extended": "Patterns that know the shape of their data",
