@@ -5,7 +5,6 @@
 The same pages give the same bytes, on every machine and at every time.
 """
 
-import re
 import sys
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
