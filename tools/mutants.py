@@ -145,7 +145,8 @@ def mutant(source: str, name: str, occurrence: int, line: int) -> Mutant | None:
         return None
     diff = list(difflib.ndiff(source.splitlines(), text.splitlines()))
     old, new = (
-        " ".join(one[2:].strip() for one in diff if one.startswith(sign)) for sign in ("- ", "+ ")
+        " ".join(one[2:].strip() for one in diff if one.startswith(sign)).strip()
+        for sign in ("- ", "+ ")
     )
     return Mutant(name.removeprefix("core/"), line, old, new, text)
 
@@ -287,7 +288,7 @@ def write(record: dict) -> None:
     why = {(one.file, one.old, one.new): one.why for one in EQUIVALENTS}
     for name, module in record["modules"].items():
         for one in module["survived"]:
-            one["why"] = why.get((name, one["old"], one["new"]))
+            one["why"] = why.get((name, one["old"].strip(), one["new"].strip()))
     record["modules"] = dict(sorted(record["modules"].items()))
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     RECORD.write_text(text, encoding="utf-8")
