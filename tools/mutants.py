@@ -250,7 +250,8 @@ class Bench:
         shutil.copytree(PACKAGE, self.copy / "tinyattn", ignore=shutil.ignore_patterns("__pyc*"))
         self.file = self.copy / "tinyattn" / module
         self.healthy = self.file.read_text(encoding="utf-8")
-        self.tests = [str(self.file), *(str(ROOT / "tests" / test) for test in tests_of(module))]
+        # its examples last: collected first, they would be a second copy of the module
+        self.tests = [*(str(ROOT / "tests" / test) for test in tests_of(module)), str(self.file)]
         report = folder / "modules.json"
         code = run(self.tests, self.copy, 600, report, only)
         if code:
