@@ -5,21 +5,16 @@
 The same pages give the same bytes, on every machine and at every time.
 """
 
-import re
 import sys
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from release import version
 
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "_build" / "html"
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # the first date that a zip can hold
 LEFT_OUT = {".buildinfo", ".nojekyll", "objects.inv"}
-
-
-def version() -> str:
-    """The version, read from the package, which is not run for it."""
-    text = (ROOT / "src" / "tinyattn" / "__init__.py").read_text(encoding="utf-8")
-    return re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)[1]
 
 
 def pack(site: Path, folder: Path) -> Path:

@@ -19,14 +19,20 @@ from ..transformer.tiny import randn, scrambled, seeded, small, some_tokens
 
 
 def found_in_round(bucket, size, causal, real):
-    """Pairs that one round finds, from the definition: sort, cut, look at home and one back."""
+    """Pairs that one round finds, from the definition: sort, cut, look at home and one back.
+
+    If causal, no further back than a chunk is long.
+    """
     n = len(bucket)
     order = sorted(range(n), key=lambda i: (not real[i], bucket[i], i))
-    chunk = {token: place // size for place, token in enumerate(order)}
+    place = {token: place for place, token in enumerate(order)}
     found = torch.zeros(n, n, dtype=torch.bool)
     for i in range(n):
         for j in range(n):
-            near = chunk[i] - chunk[j] in (0, 1)
+            near = place[i] // size - place[j] // size in (0, 1)
+            if causal:
+                assert near or not 0 < place[i] - place[j] <= size  # it is in sight
+                near = place[i] - place[j] <= size
             same = bucket[i] == bucket[j] and real[i] and real[j]
             found[i, j] = near and same and i != j and (j < i or not causal)
     return found
@@ -211,35 +217,76 @@ def test_tokens_that_are_not_real_change_nothing_and_get_zeros():
 # ------------------------------------------------------------------------------------ causal
 
 
+SIZES = (3, 8, 40)  # of chunks: shorter than most buckets, than some, and longer than all
+
+
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("n_hashes", [1, 4])
-def test_which_keys_are_read_depends_on_no_later_token(n_hashes):
+def test_which_keys_are_read_depends_on_no_later_token(n_hashes, size):
     qk = randn(2, 2, 40, 4)
     v = torch.randint(99, (2, 2, 40, 3), generator=seeded(0)).double()
     # with equal weights outputs are exact sums of whole numbers: bits show who was chosen
-    options = {"n_buckets": 4, "n_hashes": n_hashes, "causal": True, "chunk_size": 40, "scale": 0.0}
-    out = lsh_attention(qk, v, **options)
+    options = {"n_buckets": 4, "n_hashes": n_hashes, "causal": True, "chunk_size": size}
+    out = lsh_attention(qk, v, scale=0.0, **options)
+    hashed = lsh_buckets(qk, n_buckets=4, n_hashes=n_hashes)
+    mask = lsh_mask(hashed, chunk_size=size, causal=True)
     for at in (1, 17, 39):
         other = torch.cat([qk[:, :, :at], 30 * randn(2, 2, 40 - at, 4, seed=at)], dim=2)
-        assert torch.equal(lsh_attention(other, v, **options)[:, :, :at], out[:, :, :at])
-        assert not torch.equal(lsh_attention(other, v, **options), out)
+        changed = lsh_attention(other, v, scale=0.0, **options)
+        assert torch.equal(changed[:, :, :at], out[:, :, :at])
+        assert not torch.equal(changed, out)
+        hashed = lsh_buckets(other, n_buckets=4, n_hashes=n_hashes)
+        masks = lsh_mask(hashed, chunk_size=size, causal=True), mask
+        assert torch.equal(*(some[:, :, :at] for some in masks))
 
 
+def test_chunks_that_are_read_whole_would_let_the_future_choose():
+    counts = []
+    for last in (2, 0):  # the tenth token comes after a long bucket, or before it
+        buckets = torch.tensor([1] * 9 + [last]).view(1, 1, 1, 10)
+        whole = lsh_mask(buckets, chunk_size=3)[0, 0].tril()
+        ours = lsh_mask(buckets, chunk_size=3, causal=True)[0, 0]
+        counts.append([mask[:9].sum(dim=1).tolist() for mask in (whole, ours)])
+    assert counts[0][0] != counts[1][0]
+    assert counts[0][1] == counts[1][1] == [1, 1, 2, 3, 3, 3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("n_hashes", [1, 4])
-def test_a_later_token_changes_no_earlier_output_and_gets_no_gradient_from_it(n_hashes):
-    qk, v = (x.detach() for x in inputs(40))
-    options = {"n_buckets": 4, "n_hashes": n_hashes, "causal": True, "chunk_size": 40}
+def test_a_later_token_changes_no_earlier_output_and_gets_no_gradient_from_it(
+    n_hashes, size, dtype
+):
+    qk, v = (x.detach().to(dtype) for x in inputs(40))
+    options = {"n_buckets": 4, "n_hashes": n_hashes, "causal": True, "chunk_size": size}
     out = lsh_attention(qk, v, **options)
     for at in (1, 17, 39):
         other_qk, other_v = qk.clone(), v.clone()
         other_qk[:, :, at:] = 30 * randn(2, 2, 40 - at, 4, seed=at)
         other_v[:, :, at:] = 30 * randn(2, 2, 40 - at, 3, seed=at)
         changed = lsh_attention(other_qk, other_v, **options)
-        # a key may be added in another place of a sum, which is seen in its last bit
-        assert_same(changed[:, :, :at], out[:, :, :at], rtol=1e-12, atol=1e-12)
+        # a key may be added in another place of a sum of at most n_hashes * size products
+        most = n_hashes * size * torch.finfo(dtype).eps * float(v.abs().max())
+        assert (changed - out)[:, :, :at].abs().max() <= most
         assert not torch.allclose(changed[:, :, at:], out[:, :, at:])
         leaves = [x.clone().requires_grad_() for x in (qk, v)]
         early = lsh_attention(*leaves, **options)[:, :, :at].sum()
         assert all((d[:, :, at:] == 0).all() for d in torch.autograd.grad(early, leaves))
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(900, torch.int16), (1500, torch.int32)])
+def test_cells_that_do_not_fit_16_bits_are_wider(n, dtype):
+    size = 64
+    qk, v = randn(1, 1, n, 4), randn(1, 1, n, 3)
+    one, other = (torch.randperm(n, generator=seeded(seed)) for seed in (1, 2))
+    # a bucket for each token, whose cells are far apart, then some of 40 and of 3
+    buckets = torch.stack([one, other // 40, one // 3])[None, None]
+    cells = chunks.Chunks.sort(buckets[0], torch.ones(1, n).bool(), size, True).cell
+    assert cells.dtype == dtype
+    options = {"n_buckets": 2, "chunk_size": size, "causal": True, "buckets": buckets}
+    mask = lsh_mask(buckets, chunk_size=size, causal=True)
+    expected = attention(qk, F.normalize(qk, dim=-1), v, mask)
+    assert_same(lsh_attention(qk, v, **options), expected)
 
 
 # -------------------------------------------------------------------------- numbers, company

@@ -24,12 +24,25 @@ def test_a_pixel_is_scored_from_those_generated_before_it(name):
         assert torch.equal(model(changed)[:, order[: time + 1]], before[:, order[: time + 1]])
 
 
-def test_models_have_equally_many_parameters():
+def test_models_have_equally_many_parameters_and_the_deep_one_as_many_pairs_as_the_local_ones():
     config = pixels.PixelsConfig()
-    counts = {
+    counts = [
         sum(p.numel() for p in pixels.build(m, config, 0).parameters()) for m in pixels.MODELS
-    }
-    assert len(counts) == 1
+    ]
+    assert len(set(counts[:3])) == 1
+    assert counts[3] == pytest.approx(counts[0], rel=0.001)
+    stored = records.load("pixels")["pairs"]
+    for name in pixels.MODELS:
+        assert stored[name] == sum(rule.edges(64) for rule in pixels.patterns(name, config))
+    assert stored["1-D local"] <= stored["deep axial"] <= stored["2-D local"]
+
+
+@pytest.mark.parametrize("name", ["axial", "deep axial"])
+def test_the_patterns_of_an_axial_model_are_those_of_its_layers(name):
+    config = pixels.PixelsConfig()
+    model = pixels.build(name, config, 0)
+    layers = [*model.outer, *model.inner]
+    assert [layer.attention.pattern for layer in layers] == pixels.patterns(name, config)
 
 
 def test_a_model_that_knows_nothing_needs_log2_of_the_levels():
@@ -68,7 +81,7 @@ def test_every_model_of_pictures_beats_counting_two_neighbours():
     assert max(run["scores"]["bits"] for run in stored["runs"]) < stored["baselines"]["order 2"]
 
 
-@pytest.mark.parametrize("name", ["axial", "2-D local"])
+@pytest.mark.parametrize("name", ["axial", "2-D local", "deep axial"])
 def test_the_first_steps_of_a_stored_picture_model_come_out_again(name):
     config = pixels.PixelsConfig()
     stored = next(r for r in records.load("pixels")["runs"] if (r["model"], r["seed"]) == (name, 1))
@@ -79,10 +92,14 @@ def test_the_first_steps_of_a_stored_picture_model_come_out_again(name):
 def test_results_were_made_with_the_configuration_of_today():
     config, stored = pixels.PixelsConfig(), records.load("pixels")
     assert stored["config"] == json.loads(json.dumps(config.__dict__))
-    assert {run["model"] for run in stored["runs"]} == set(pixels.MODELS)
+    assert [(run["model"], run["seed"]) for run in stored["runs"]] == [
+        (name, seed) for name in pixels.MODELS for seed in (0, 1, 2)
+    ]
     assert all(run["steps"] == config.steps for run in stored["runs"])
 
 
 def test_a_model_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="there is 1-D local, 2-D local, axial, got 'bush'"):
+    with pytest.raises(
+        ValueError, match="there is 1-D local, 2-D local, axial, deep axial, got 'bush'"
+    ):
         pixels.build("bush", SMALL, 0)

@@ -119,8 +119,8 @@ FAULTS = [
     Fault(
         "two blocks of queries stay together whatever they read",
         "groups.py",
-        " and part.reach(run, n_k) == part.reach(run[:size], n_k)",
-        "",
+        "if keys and keys == part.reach(run[:size], n_k):",
+        "if keys:",
         SCHEDULE + "test_queries_stay_together_as_long_as_that_adds_no_keys",
     ),
     Fault(
@@ -339,6 +339,14 @@ FAULTS = [
         'tiles = config.block if name == "2-D local" else (HEIGHT, WIDTH)',
         "tiles = (HEIGHT, WIDTH)",
         PIXELS + "test_a_pixel_is_scored_from_those_generated_before_it",
+    ),
+    Fault(
+        "the deep axial model has the sizes of the other",
+        "experiments/pixels.py",
+        'if name == "axial":',
+        'if "axial" in name:',
+        PIXELS
+        + "test_models_have_equally_many_parameters_and_the_deep_one_as_many_pairs_as_the_local_ones",
     ),
     Fault(
         "pixels are counted after those to the right and below",

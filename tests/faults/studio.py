@@ -189,4 +189,25 @@ FAULTS = [
         "  if (false) {\n",
         SEEN + "test_two_presets_stand_side_by_side_and_their_difference_is_counted",
     ),
+    Fault(
+        "a tree with as many nodes as tokens is left over",
+        "show/palette.py",
+        "if n < 3 or n & (n + 1):",
+        "if n < 3:",
+        STUDIO + "test_the_tree_brings_the_number_of_its_nodes",
+    ),
+    Fault(
+        "a preset that means nothing for this n is chosen all the same",
+        "show/static/studio.js",
+        "if (!preset.at[setting.n]) {",
+        "if (!preset.at) {",
+        SEEN + "test_a_tree_brings_its_number_of_nodes_and_leaves_its_cells_to_others",
+    ),
+    Fault(
+        "a tree does not let go of the slider",
+        "show/static/studio.js",
+        "if (!fits(setting.base)) {",
+        "if (false) {",
+        SEEN + "test_a_tree_brings_its_number_of_nodes_and_leaves_its_cells_to_others",
+    ),
 ]

@@ -23,6 +23,7 @@ from tinyattn.patterns import (
     Strided,
     Window,
     bigbird,
+    bp_transformer,
     etc,
     longformer,
     sparse_fixed,
@@ -122,11 +123,25 @@ def test_nothing_at_all_is_a_pattern_too():
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.key)
 @pytest.mark.parametrize("n", SIZES)
 def test_every_preset_is_written_as_python_with_the_same_mask(preset, n):
+    n = preset.n or n
     pattern, text = preset.at(n)
     assert torch.equal(evaluated(text, n), pattern.mask(n))
     studio = MaskStudio(preset.key, n=n)
     assert torch.equal(studio.mask, pattern.mask(n))
     assert torch.equal(evaluated(studio.expression, n), pattern.mask(n))
+
+
+def test_the_tree_brings_the_number_of_its_nodes():
+    studio = MaskStudio("bp_transformer")
+    assert (studio.n, studio.expression) == (31, "bp_transformer(16, k=1)")
+    assert torch.equal(studio.mask, bp_transformer(16, k=1).mask(31))
+    assert studio.page_state()["kit"]["sizes"] == [8, 16, 24, 31, 32, 40, 48, 56, 64]
+    assert MaskStudio("bp_transformer", n=7).expression == "bp_transformer(4, k=1)"
+    for n in (1, 16, 30, 32):
+        with pytest.raises(ValueError, match=f"has no meaning on n={n} tokens"):
+            MaskStudio("bp_transformer", n=n)
+    few = MaskStudio(n=16, atoms=["window"])  # too simple for trees
+    assert few.page_state()["kit"]["sizes"] == [*SIZES]
 
 
 def test_every_named_model_is_a_preset():
@@ -198,7 +213,7 @@ def test_a_mask_of_another_size_starts_anew():
     mask = torch.rand(11, 11, generator=torch.Generator().manual_seed(0)) < 0.3
     studio.mask = mask
     assert studio.n == 11
-    assert studio.kit["sizes"] == [8, 11, 16, 24, 32, 40, 48, 56, 64]
+    assert studio.kit["sizes"] == [8, 11, 16, 24, 31, 32, 40, 48, 56, 64]
     assert torch.equal(studio.mask, mask)
 
 
@@ -293,7 +308,8 @@ def test_the_page_gets_the_masks_that_python_computes():
             for place, text in zip(places, texts, strict=True):
                 assert torch.equal(unpack(text, n), atom.pattern(place, n).mask(n))
     for offered, preset in zip(kit["presets"], PRESETS, strict=True):
-        assert set(offered["at"]) == {str(n) for n in SIZES}
+        sizes = {preset.n} if preset.n else {31, *SIZES}
+        assert set(offered["at"]) == {str(n) for n in sizes}
         for size, text in offered["bitmaps"].items():
             assert torch.equal(unpack(text, int(size)), preset.at(int(size))[0].mask(int(size)))
 

@@ -12,7 +12,15 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tinyattn import attention_weights
 from tinyattn.analysis.graphs import path_lengths
-from tinyattn.patterns import Causal, Global, Painted, Window, bigbird, longformer
+from tinyattn.patterns import (
+    Causal,
+    Global,
+    Painted,
+    Window,
+    bigbird,
+    bp_transformer,
+    longformer,
+)
 from tinyattn.show import MaskStudio, describe_mask
 from tinyattn.show.bitmaps import unpack
 from tinyattn.show.palette import ATOMS, PRESETS, SIZES
@@ -23,6 +31,7 @@ from tinybook.widgets import as_function_body
 from .studio_page import Studio, evaluated, expected_numbers
 
 BY_KEY = {preset.key: preset for preset in PRESETS}
+OFFERED = sorted({*SIZES, *(preset.n for preset in PRESETS if preset.n)})
 BAND = Window(1)
 PHONE = {"width": 360, "height": 740}
 
@@ -89,7 +98,7 @@ def test_the_numbers_of_random_expressions_are_those_of_python(open_studio):
     seed, shown, settings = 20261129, [], []
     rng = random.Random(seed)
     for _ in range(200):
-        n = rng.choice(SIZES)
+        n = rng.choice(OFFERED)
         chosen = {atom.key for atom in rng.sample(ATOMS, rng.choice([0, 1, 1, 2, 2, 3]))}
         places, terms = [], {}
         for atom in ATOMS:
@@ -104,7 +113,7 @@ def test_the_numbers_of_random_expressions_are_those_of_python(open_studio):
         setting = Setting(n, terms, rng.random() < 0.4, base)
         settings.append(setting)
         shown.append(
-            {"at": SIZES.index(n), "base": base, "atoms": places, "causal": setting.causal}
+            {"at": OFFERED.index(n), "base": base, "atoms": places, "causal": setting.causal}
         )
     studio = open_studio(MaskStudio(n=8))
     found = studio.box.evaluate(COMPOSE, shown)
@@ -442,6 +451,27 @@ def test_patterns_of_ones_own_are_compared(open_studio):
     ]
 
 
+def test_a_tree_brings_its_number_of_nodes_and_leaves_its_cells_to_others(open_studio):
+    studio = open_studio(MaskStudio("longformer", n=16, compare="bigbird"))
+    tree = bp_transformer(16, k=1).mask(31)
+    studio.menu("Start from").select_option("bp_transformer")
+    assert torch.equal(studio.inked(), tree.long())
+    assert studio.numbers() == expected_numbers(tree)
+    assert studio.code == "bp_transformer(16, k=1)"
+    assert studio.menu("Compare with").input_value() == "bigbird"
+    studio.menu("Compare with").select_option("bp_transformer")
+    studio.slider("n, tokens").press("ArrowRight")  # 32: no tree has as many nodes
+    wide = torch.zeros(32, 32, dtype=torch.bool)
+    wide[:31, :31] = tree
+    assert torch.equal(studio.mask, wide)
+    assert studio.alert() == ""
+    assert studio.menu("Compare with").input_value() == ""
+    studio.button("Undo").click()
+    assert studio.code == "bp_transformer(16, k=1)"
+    studio.menu("Start from").select_option("etc")
+    assert (studio.code, studio.n) == ("Window(1) | Global(3)", 31)
+
+
 # Taking away and bringing back
 
 
@@ -501,7 +531,7 @@ NO_STATES = [
     (GOOD.page_state() | {"setting": GOOD.setting | {"n": 0}}, "n must be one of 8, 16"),
 ]
 WRONG_SETTINGS = [
-    ({"n": 0}, "n must be one of 8, 16, 24, 32, 40, 48, 56, 64 here, got 0"),
+    ({"n": 0}, "n must be one of 8, 16, 24, 31, 32, 40, 48, 56, 64 here, got 0"),
     ({"n": 10**9}, "got 1000000000"),
     ({"n": None}, "got null"),
     ({"n": "16"}, "got 16"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 from scipy import sparse
 from scipy.sparse import csgraph
 from torch import Tensor
@@ -14,6 +15,8 @@ from torch import Tensor
 from tinyattn.checks import whole_numbers
 from tinyattn.patterns import Pattern
 from tinyattn.patterns.base import QUERIES_PER_GROUP, check_lengths, check_pattern
+
+DISTANCES_AT_ONCE = 2**22  # 32 MB of them
 
 
 def path_lengths(
@@ -49,13 +52,24 @@ def path_lengths(
 def max_path_length(pattern: Pattern | Bool[Tensor, "n n"], n: int | None = None) -> float:
     """Layers after which every output can depend on every input; infinite if some never can.
 
+    The searches start from a few outputs at a time, so that the (n, n) matrix of
+    `path_lengths` never stands in memory: n = 16,384 takes megabytes.
+
     Example:
         >>> from tinyattn.patterns import Dilated, Global, Window
         >>> [max_path_length(p, 12) for p in (Window(2), Window(2) | Global(1), Dilated(2, 2))]
         [6.0, 2.0, inf]
     """
-    lengths = path_lengths(pattern, n)
-    return float(lengths.max()) if lengths.numel() else 0.0
+    reads, longest = adjacency(pattern, n), 0.0
+    n = reads.shape[0]
+    at_once = max(1, DISTANCES_AT_ONCE // max(1, n))
+    for start in range(0, n, at_once):
+        sources = range(start, min(start + at_once, n))
+        lengths = csgraph.shortest_path(reads, unweighted=True, indices=list(sources))
+        longest = max(longest, float(lengths.max()))
+        if math.isinf(longest):
+            break
+    return longest
 
 
 def n_components(pattern: Pattern | Bool[Tensor, "n n"], n: int | None = None) -> int:
@@ -83,6 +97,31 @@ def receptive_field(
     if n_layers < 0:
         raise ValueError(f"n_layers must be 0 or more, got {n_layers}")
     return path_lengths(pattern, n) <= n_layers
+
+
+def first_seen(rules: Sequence[Pattern], position: int, n: int) -> Int64[Tensor, "n"]:
+    """Through how many layers, counted from the last, a position first sees each of n; 0: never.
+
+    Layer m follows rules[m]. One layer is what the last of them allows, two are what the positions
+    read there read in the layer before, and so on; the position itself counts as seen by one, since
+    the residual connection carries it. Costs O(n²) comparisons a layer.
+
+    Example:
+        >>> from tinyattn.patterns import axial_columns, axial_rows
+        >>> first_seen([axial_columns(3), axial_rows(3)], position=0, n=6).view(2, 3)
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
+    """
+    if not 0 <= position < n:
+        raise ValueError(f"position must be in 0 … {n - 1}, got {position}")
+    seen, everything = torch.zeros(n, dtype=torch.long), torch.arange(n)
+    frontier = torch.tensor([position])
+    for layers, rule in enumerate(reversed(rules), start=1):
+        reads = rule.allowed(frontier[:, None], everything).any(dim=0)
+        reads[frontier] = True
+        seen[reads & (seen == 0)] = layers
+        frontier = reads.nonzero()[:, 0]
+    return seen
 
 
 def spectral_gap(pattern: Pattern | Bool[Tensor, "n n"], n: int | None = None) -> float:

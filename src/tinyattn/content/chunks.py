@@ -20,14 +20,17 @@ class Chunks:
     """The tokens of all rows (one for each sequence and head), sorted by bucket in every round.
 
     A chunk of m sorted tokens reads itself and the chunk before it, and in them the tokens of
-    its own bucket. In front stands one chunk of nobody, for the first one to look back at.
+    its own bucket. In front stands one chunk of nobody, for the first one to look back at. Where a
+    bucket is cut into chunks depends on how many tokens, later ones too, are in buckets before it;
+    so, if causal, a token reads no more than the m tokens sorted before it, wherever chunks end.
 
     Args:
         order: the token at each sorted place.
         bucket: the bucket there, told apart from the same bucket of the row before; a token that
             is not real has one of its own, below zero.
         cell: for each token, where its round puts it: 1 more in the next chunk of one bucket,
-            2 or more further in another bucket.
+            2 or more further in another bucket. If causal, 1 more at each place of one bucket, and
+            m + 1 or more further in another one.
         real: whether a token is.
         size: m.
         causal: whether a token reads only earlier ones.
@@ -57,7 +60,10 @@ class Chunks:
 
         place = torch.arange(bucket.shape[-1], device=bucket.device)
         another = F.pad(bucket.diff(dim=-1) != 0, (1, 0), value=True)
-        step = torch.where(another, 2, (place % size == 0).long())
+        if causal:
+            step = torch.where(another, size + 1, 1)
+        else:
+            step = torch.where(another, 2, (place % size == 0).long())
         cell = torch.empty_like(order).scatter_(-1, order, step.cumsum(dim=-1))[..., :n]
 
         row = torch.arange(n_rows, device=bucket.device)[:, None, None]
@@ -66,8 +72,11 @@ class Chunks:
         order = order.clamp_(max=n - 1) + row * n
         order, bucket, cell = (x.transpose(0, 1).flatten(1) for x in (order, bucket, cell))
         nobody = _alone(place[:size] - size, size).expand(n_hashes, -1)
-        largest = 2 * (nowhere + 2) + n // size + 2 * size  # difference of two of these numbers
-        narrow = torch.int16 if largest < 2**15 else torch.int32
+        # Differences of these numbers have to come out right in 16 bits. Those of cells may go
+        # round once: they are only compared with m, and none that does ends so near to zero.
+        last = int(cell.max()) if cell.numel() else 0
+        narrow = 2 * (nowhere + 2) + 2 * size < 2**15 and last < 2**16 - 2 * size
+        narrow = torch.int16 if narrow else torch.int32
         return cls(
             order=F.pad(order, (size, 0)),
             bucket=torch.cat([nobody, bucket], dim=-1).to(narrow),
@@ -150,9 +159,12 @@ class _Piece:
         elsewhere = self._differences(bucket).abs_().clamp_(max=1)  # 0 in the same bucket
         allowed = _readable(m, self.chunks.causal).to(bucket) - elsewhere
         for cell in self.chunks.cell[: self.hashing]:
-            # a round finds those 0 or 1 cells ahead of the key; half of these, rounded down, is 0
-            apart = self._differences(cell.index_select(0, self.read)).bitwise_right_shift_(1)
-            allowed = torch.minimum(allowed, apart.abs_())
+            apart = self._differences(cell.index_select(0, self.read))
+            if self.chunks.causal:  # a round finds those up to m cells ahead of the key
+                apart = apart.abs_().sub_(m)
+            else:  # 0 or 1 cells; half of these, rounded down, is 0
+                apart = apart.bitwise_right_shift_(1).abs_()
+            allowed = torch.minimum(allowed, apart)
         return allowed.clamp_(min=0)
 
     def _differences(self, x: Tensor) -> Tensor:
@@ -162,9 +174,9 @@ class _Piece:
 
 
 def _readable(m: int, causal: bool) -> Tensor:
-    """Within a chunk and the one before: not oneself, and sorted earlier if causal, (m, 2m)."""
+    """Within a chunk and the one before: not oneself; if causal, the m sorted before, (m, 2m)."""
     ask, read = torch.arange(m, 2 * m)[:, None], torch.arange(2 * m)
-    return read < ask if causal else read != ask
+    return (read < ask) & (read >= ask - m) if causal else read != ask
 
 
 def attend_in_chunks(

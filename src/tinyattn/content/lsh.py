@@ -37,9 +37,14 @@ def lsh_attention(
     One tensor gives queries and keys, since a hash finds what is near, and keys have unit length,
     so that near means the same for all. In each round the sequence is sorted by (bucket,
     position) and cut into chunks; a query finds the tokens of its bucket in its own chunk and the
-    one before. P_i is the union over rounds, one softmax over it. A query reads itself only if it
-    finds nobody else: its own key would outweigh all others. A token that is not real is neither
-    read nor answered.
+    one before, and of these, if causal, the chunk_size sorted last before it. P_i is the union over
+    rounds, one softmax over it. A query reads itself only if it finds nobody else: its own key
+    would outweigh all others. A token that is not real is neither read nor answered.
+
+    If causal, which keys a query reads depends on earlier tokens alone. Whole chunks would not do:
+    where a long bucket is cut into chunks depends on how many tokens, later ones too, are sorted
+    before it. The same keys may still stand at other places of a sum, so that changing a later
+    token can change an earlier output in its last bits; nothing more.
 
     Looking back is complete when causal and no bucket is longer than a chunk. In both
     directions it is not: where a bucket goes on in the next chunk, the later part reads the
@@ -64,9 +69,10 @@ def lsh_attention(
 
     Source:
         Kitaev et al. 2020, "Reformer", sections 2 and A (arXiv:2001.04451), except that it gives
-        no scale (1.0 here) and leaves a chunk's look at the last one, in place of the one before
-        the first, open. There a pair that N rounds find is counted N times with log N subtracted
-        from its score; here the first round that finds it keeps it, which is the same sum.
+        no scale (1.0 here), lets a causal query read whole chunks, and leaves open a chunk's look
+        at the last one, in place of the one before the first. There a pair that N rounds find is
+        counted N times with log N subtracted from its score; here the first round that finds it
+        keeps it, which is the same sum.
 
     Example:
         >>> qk, v = torch.randn(2, 1, 2, 50, 4)
@@ -110,13 +116,19 @@ def lsh_mask(
     """
     n = buckets.shape[-1]
     real = _real(key_padding, buckets)
-    place = buckets.argsort(dim=-1, stable=True)
+    order = buckets.argsort(dim=-1, stable=True)
     if key_padding is not None:  # tokens that are not real are sorted last
         last = torch.where(real[:, :, None], buckets, buckets.max() + 1)
-        place = last.argsort(dim=-1, stable=True)
-    chunk = place.argsort(dim=-1) // chunk_size  # of each token, in each round
-    back = chunk[..., :, None] - chunk[..., None, :]
-    found = (buckets[..., :, None] == buckets[..., None, :]) & ((back == 0) | (back == 1))
+        order = last.argsort(dim=-1, stable=True)
+    place = order.argsort(dim=-1)  # of each token, in each round
+    if causal:
+        back = place[..., :, None] - place[..., None, :]
+        in_sight = (back >= 0) & (back <= chunk_size)
+    else:
+        chunk = place // chunk_size
+        back = chunk[..., :, None] - chunk[..., None, :]
+        in_sight = (back == 0) | (back == 1)
+    found = (buckets[..., :, None] == buckets[..., None, :]) & in_sight
     found = found.any(dim=2) & real[..., None, :] & real[..., :, None]  # (b, h, n, n)
     itself = torch.eye(n, dtype=torch.bool, device=buckets.device)
     found &= ~itself

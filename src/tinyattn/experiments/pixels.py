@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -30,12 +30,16 @@ HEIGHT = WIDTH = 8
 N = HEIGHT * WIDTH
 LEVELS = 17  # values of a pixel, 0 … 16
 N_TEST = 450
-MODELS = ("1-D local", "2-D local", "axial")
+MODELS = ("1-D local", "2-D local", "axial", "deep axial")
 
 
 @dataclass(frozen=True)
 class PixelsConfig:
     """What is trained and for how long.
+
+    Axial attention has a third of the local patterns' pairs in a layer. A second axial model spends
+    what is left on more layers: about as many pairs as the local models in all, and, since its
+    layers are narrower, about as many parameters.
 
     Args:
         block_size: pixels in a block of the 1-D pattern.
@@ -45,6 +49,10 @@ class PixelsConfig:
         d_model: width of a token vector.
         n_heads: heads in each attention.
         n_layers: layers of each model; of the axial one, two are outer and the others inner.
+        n_outer_deep: pairs of a row and a column layer in the outer part of the deep axial model.
+        n_inner_deep: its inner layers.
+        d_model_deep: its width.
+        d_ff_deep: width of its feed-forward layers.
         dropout: share of each sub-layer's outputs set to zero in training.
         batch_size: pictures in a step.
         steps: how many steps.
@@ -58,6 +66,10 @@ class PixelsConfig:
     d_model: int = 48
     n_heads: int = 4
     n_layers: int = 4
+    n_outer_deep: int = 3
+    n_inner_deep: int = 8
+    d_model_deep: int = 24
+    d_ff_deep: int = 61
     dropout: float = 0.1
     batch_size: int = 32
     steps: int = 300
@@ -118,7 +130,17 @@ def patterns(name: str, config: PixelsConfig) -> list[Pattern]:
     if name == "2-D local":
         return [image_2d(HEIGHT, WIDTH, config.block, config.flange)] * config.n_layers
     rows, columns = axial_rows(WIDTH), axial_columns(WIDTH)
-    return [rows, columns & Causal()] + [rows & Causal()] * (config.n_layers - 2)
+    _, n_outer, n_inner = _axial(name, config)
+    return [rows, columns & Causal()] * n_outer + [rows & Causal()] * n_inner
+
+
+def _axial(name: str, config: PixelsConfig) -> tuple[TransformerConfig, int, int]:
+    """Sizes of an axial model, its outer pairs of layers, and its inner layers."""
+    if name == "axial":
+        return replace(config.transformer, n_layers=1), 1, config.n_layers - 2
+    deep = {"d_model": config.d_model_deep, "d_ff": config.d_ff_deep}
+    sizes = replace(config.transformer, n_layers=config.n_outer_deep, **deep)
+    return sizes, config.n_outer_deep, config.n_inner_deep
 
 
 def order_of(name: str, config: PixelsConfig) -> Int64[Tensor, "n"]:
@@ -132,10 +154,9 @@ def build(name: str, config: PixelsConfig, seed: int) -> nn.Module:
     if name not in MODELS:
         raise ValueError(f"there is {', '.join(MODELS)}, got {name!r}")
     with seeded(seed):
-        if name == "axial":
-            sizes = config.transformer
-            sizes = TransformerConfig(**{**sizes.__dict__, "n_layers": 1})
-            return AxialTransformer(sizes, HEIGHT, WIDTH, n_inner=config.n_layers - 2)
+        if "axial" in name:
+            sizes, _, n_inner = _axial(name, config)
+            return AxialTransformer(sizes, HEIGHT, WIDTH, n_inner=n_inner)
         rule = patterns(name, config)[0]
         return LocalPixels(config.transformer, rule, order_of(name, config))
 

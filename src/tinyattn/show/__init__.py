@@ -4,6 +4,7 @@ from tinyattn.show.describe import describe_mask
 from tinyattn.show.digests import digest
 from tinyattn.show.draw import curves, draw_mask, heatmap
 from tinyattn.show.figures import show, style
+from tinyattn.show.pixels import PixelStudio
 from tinyattn.show.studio import MaskStudio
 from tinyattn.show.study import Checklist, quiz
 from tinyattn.show.taxonomy import Outline
@@ -13,6 +14,7 @@ __all__ = [
     "Checklist",
     "MaskStudio",
     "Outline",
+    "PixelStudio",
     "StaticWidget",
     "curves",
     "describe_mask",

@@ -101,6 +101,7 @@ class Preset:
     key: str
     label: str
     build: Callable[[int], tuple[Pattern, str]]  # the pattern for n tokens, and Python for it
+    n: int | None = None  # a number of tokens that is offered for its sake
 
     def at(self, n: int) -> tuple[Pattern, str] | None:
         try:
@@ -167,6 +168,7 @@ PRESETS = (
         lambda n: ({"height": -(-n // PIXELS), "width": PIXELS}, {"block": 4, "flange": 1}),
     ),
     Preset("axial", "Axial Transformer, rows of 8 pixels", lambda n: _axial()),
+    Preset("bp_transformer", "BP-Transformer, 16 tokens and their spans", lambda n: _tree(n), n=31),
     Preset("matched_blocks", "Sparse Sinkhorn, sorted backwards", lambda n: _matched(n)),
 )
 
@@ -181,6 +183,14 @@ def _matched(n: int) -> tuple[Pattern, str]:
     """Blocks of four, each beside its mirror image: one hard permutation of many."""
     partners = tuple(reversed(range(-(-n // 4))))
     return patterns.MatchedBlocks(4, partners), f"MatchedBlocks(4, {partners})"
+
+
+def _tree(n: int) -> tuple[Pattern, str]:
+    """The tree whose nodes are as many as there are tokens: 2^L of them and 2^L - 1 spans."""
+    if n < 3 or n & (n + 1):
+        raise ValueError(f"a tree has 2^L tokens and 2^L - 1 spans, got n={n}")
+    n_tokens = (n + 1) // 2
+    return patterns.bp_transformer(n_tokens, k=1), f"bp_transformer({n_tokens}, k=1)"
 
 
 def near_root(n: int) -> int:

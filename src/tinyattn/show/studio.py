@@ -38,7 +38,7 @@ class MaskStudio(StaticWidget, module="studio"):
         pattern: what to start from: a pattern, such as `Window(2) | Global(1)`, or the key of a
             preset, such as "bigbird". Longformer if neither is given.
         n: tokens; the slider then goes from 8 to 64. With `scores` it is their size, and a
-            `Painted` pattern brings its own.
+            `Painted` pattern, or a preset that not every number suits, brings its own.
         compare: another pattern or preset that is shown beside, with the cells that it adds and
             lacks; or a pair of them, the first in place of `pattern`.
         atoms: keys of the atoms that get sliders, among "full", "window", "dilated", "strided",
@@ -82,7 +82,8 @@ class MaskStudio(StaticWidget, module="studio"):
         self._presets = {preset.key: preset for preset in PRESETS}
         self._atoms = _checked_atoms(atoms)
         fixed = scores is not None or tokens is not None
-        self._sizes = (n,) if fixed else tuple(sorted({n, *SIZES}))
+        extra = {preset.n for preset in PRESETS if preset.n} if atoms is None else set()
+        self._sizes = (n,) if fixed else tuple(sorted({n, *SIZES, *extra}))
         self._extra = _extra(scores, tokens)
         setting = self._setting_of("longformer" if pattern is None else pattern, n)
         if compare is not None:
@@ -244,6 +245,8 @@ class MaskStudio(StaticWidget, module="studio"):
 def _size(n: int | None, pattern: object, scores: Tensor | None, tokens: object) -> int:
     """The number of tokens, from whatever says it; all must agree."""
     sizes = {"n": n, "pattern": pattern.n if isinstance(pattern, Painted) else None}
+    if n is None and isinstance(pattern, str):
+        sizes["pattern"] = next((preset.n for preset in PRESETS if preset.key == pattern), None)
     sizes["scores"] = None if scores is None else len(scores)
     sizes["tokens"] = None if tokens is None else len(tokens)
     said = {name: size for name, size in sizes.items() if size is not None}

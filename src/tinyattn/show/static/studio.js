@@ -156,14 +156,27 @@ function packedOrNone(cells, n) {
   return cells.includes(1) ? pack(cells, n) : "";
 }
 
-function resized(setting, n) {
+// The same with n tokens. The cells of a preset that means nothing there stay, as if painted by hand.
+function resized(setting, n, kit, shown) {
+  const fits = (key) => key === null || Object.hasOwn(kit.presets.find((it) => it.key === key).at, n);
+  const compare = fits(setting.compare) ? setting.compare : null;
+  if (!fits(setting.base)) {
+    const added = packedOrNone(cropped(shown, setting.n, n), n);
+    return { n, terms: {}, causal: false, base: null, added, erased: "", compare };
+  }
   const [added, erased] = overrides(setting).map((cells) =>
     packedOrNone(cropped(cells, setting.n, n), n),
   );
-  return { ...setting, n, added, erased };
+  return { ...setting, n, added, erased, compare };
 }
 
-function fromPreset(setting, preset) {
+// A preset that means nothing for this n brings the nearest one for which it does.
+function fromPreset(setting, preset, kit, shown) {
+  if (!preset.at[setting.n]) {
+    const far = (n) => Math.abs(n - setting.n);
+    const [nearest] = Object.keys(preset.at).map(Number).sort((a, b) => far(a) - far(b));
+    setting = resized(setting, nearest, kit, shown);
+  }
   const { terms, causal } = preset.at[setting.n];
   const made = terms ? { terms, causal, base: null } : { terms: {}, causal: false, base: preset.key };
   return { ...setting, ...made, added: "", erased: "" };
@@ -687,7 +700,7 @@ function render({ model, el }) {
 
   function setSize(n) {
     if (kit.sizes.includes(n)) {
-      change(resized(setting, n), "n");
+      change(resized(setting, n, kit, shown.cells), "n");
       return;
     }
     wanted = n; // in Jupyter, Python has the masks
@@ -701,7 +714,7 @@ function render({ model, el }) {
 
   const presets = menu("Start from", (key) => {
     const preset = kit.presets.find((it) => it.key === key);
-    if (preset) change(fromPreset(setting, preset));
+    if (preset) change(fromPreset(setting, preset, kit, shown.cells));
     else draw(performance.now());
   });
   const sizes = range("n, tokens", "n", (at) => setSize(allSizes()[at]));
@@ -1024,7 +1037,7 @@ function render({ model, el }) {
     const chosen = presetShown();
     fillMenu(presets.select, [
       ...(chosen ? [] : [["", "your own"]]),
-      ...kit.presets.filter(({ at }) => at[n]).map(({ key, label }) => [key, label]),
+      ...kit.presets.filter(({ at }) => Object.keys(at).length).map(({ key, label }) => [key, label]),
     ]);
     presets.select.value = chosen?.key ?? "";
     fillMenu(others.select, [["", "nothing"], ...kit.presets.filter(({ at }) => at[n]).map(({ key, label }) => [key, label])]);
