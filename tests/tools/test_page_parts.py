@@ -122,8 +122,10 @@ def test_chinese_is_marked_in_texts_and_nowhere_else():
     )
 
 
-def test_what_unfolds_a_part_of_the_menu_has_its_name():
-    page = '<a class="reference internal" href="a.html">Parts</a><details open="open"><summary>'
+@pytest.mark.parametrize("current", ["", "current "])
+def test_what_unfolds_a_part_of_the_menu_has_its_name(current):
+    link = f'<a class="{current}reference internal" href="a.html">Parts</a>'
+    page = f'{link}<details open="open"><summary>'
     assert finish.corrected(page) == page[:-1] + ' aria-label="Pages of: Parts">'
 
 

@@ -10,7 +10,7 @@ UNTOUCHED = re.compile(r"(<(script|style|title|textarea)\b.*?</\2>|<!--.*?-->|<[
 CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 CODE = re.compile(r'(?<=<span class="pre">)[^<]+')
 UNFOLDS = re.compile(
-    r'(<a class="reference internal" href="[^"]*">\s*)([^<]+)(</a>\s*<details[^>]*>\s*<summary)>'
+    r'(<a class="(?:current )?reference internal" href="[^"]*">\s*)([^<]+)(</a>\s*<details[^>]*>\s*<summary)>'
 )
 ADDRESS = re.compile(r'(?<=href=")[^"]+')
 

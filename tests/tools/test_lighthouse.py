@@ -1,0 +1,26 @@
+"""tools/lighthouse.py: what is kept of a report."""
+
+import json
+
+import pytest
+
+import lighthouse
+
+
+def test_scores_are_out_of_a_hundred():
+    report = {
+        "categories": {"performance": {"score": 0.957}, "accessibility": {"score": 1}},
+        "audits": {"total-byte-weight": {"numericValue": 123_456}},
+    }
+    assert lighthouse.scores(report) == {"performance": 96, "accessibility": 100, "kB": 123}
+
+
+def test_what_is_stored_holds_every_page_on_both_screens_and_none_with_a_barrier():
+    if not lighthouse.RESULT.is_file():
+        pytest.skip("`make lighthouse` has not run")
+    stored = json.loads(lighthouse.RESULT.read_text(encoding="utf-8"))
+    asked = {(row["page"], row["screen"]) for row in stored["rows"]}
+    assert asked == {(page, screen) for page in lighthouse.PAGES for screen in lighthouse.SCREENS}
+    assert {row["accessibility"] for row in stored["rows"]} == {100}
+    assert stored["date"]
+    assert stored["commit"]
