@@ -1,9 +1,11 @@
 """tools/mutants.py: what is changed, which tests are asked, and what counts as seen."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -100,6 +102,7 @@ def test_a_change_that_matters_is_seen_and_another_is_not(tmp_path):
         text=True,
         timeout=300,
         check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(mutants.__file__).parent)},
     )
     assert re.findall(r"verdict: (\w+)", found.stdout) == ["survived", "killed", "killed"], (
         found.stderr
