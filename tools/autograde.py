@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import html
 import multiprocessing
 import secrets
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -41,6 +43,7 @@ from course import SETTINGS, convert, gradebook
 from grade_alone import CPU_SECONDS, TOKEN, Limits
 
 FORKS = multiprocessing.get_context(None if sys.platform == "win32" else "forkserver")
+ONE_WRITES = threading.Lock()  # of the threads, into the course and its gradebook
 LARGEST_NOTEBOOK = 5_000_000  # bytes of a submission
 
 
@@ -111,7 +114,8 @@ def grade_one(course: Path, assignment: str, student: str, tests: Path, limits: 
         marks.seconds = time.perf_counter() - start
         if marks.status == "graded":
             marks.cpu_seconds = float((alone.parent / CPU_SECONDS).read_text())
-        _keep(course, alone, assignment, marks, given)
+        with ONE_WRITES:
+            _keep(course, alone, assignment, marks, given)
     return marks
 
 
@@ -210,18 +214,26 @@ def _keep(
     shutil.rmtree(there, ignore_errors=True)
     there.mkdir(parents=True)
     graded = alone / "autograded" / student / assignment / f"{assignment}.ipynb"
+    ours = nbformat.read(course / "release" / assignment / graded.name, as_version=4)
     if marks.status == "graded":
-        shutil.copy(graded, there)
+        shown = nbformat.read(graded, as_version=4)
+        without_html(shown, ours)
     else:
-        nbformat.write(_ungraded(course, assignment, marks.status, given), there / graded.name)
+        shown = _ungraded(ours, marks.status, given)
+    nbformat.write(shown, there / graded.name)
 
 
-def _ungraded(
-    course: Path, assignment: str, status: str, given: NotebookNode | None
-) -> NotebookNode:
+def without_html(notebook: NotebookNode, ours: NotebookNode) -> None:
+    """Students' own text is shown to the teacher's browser, in which no script of theirs must run."""
+    known = {cell.source for cell in ours.cells if cell.cell_type == "markdown"}
+    for cell in notebook.cells:
+        if cell.cell_type == "raw" or (cell.cell_type == "markdown" and cell.source not in known):
+            cell.source = html.escape(cell.source, quote=False)
+            cell.pop("attachments", None)
+
+
+def _ungraded(notebook: NotebookNode, status: str, given: NotebookNode | None) -> NotebookNode:
     """For feedback without marks: the assignment, with the answers handed in, and the reason."""
-    path = course / "release" / assignment / f"{assignment}.ipynb"
-    notebook = nbformat.read(path, as_version=4)
     answers = {
         cell.metadata.nbgrader.get("grade_id"): cell.source
         for cell in reversed(given.cells if given else [])

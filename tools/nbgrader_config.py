@@ -21,6 +21,3 @@ c.LimitOutput.max_traceback = 3
 
 # Feedback shows students their own cells and marks, not the hidden tests and their seed.
 c.GenerateFeedback.preprocessors = [GetGrades, ClearHiddenTests, CSSHTMLHeaderPreprocessor]
-
-# Students write Markdown that the teacher's browser shows: no script in it runs.
-c.HTMLExporter.sanitize_html = True

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
 import autograde
 from autograde import Marks, write_marks
@@ -63,6 +63,20 @@ def test_only_the_first_cell_of_a_name_belongs_to_the_assignment():
     autograde._without_copies(notebook)
     names = [one.metadata.get("nbgrader", {}).get("grade_id") for one in notebook.cells]
     assert names == ["a", "b", None, None, None]
+
+
+def test_text_of_students_holds_no_html_and_ours_does():
+    fold = "<details><summary>Hint</summary></details>"
+    ours = new_notebook(cells=[new_markdown_cell(fold)])
+    script = "<script>steal()</script> & **bold**"
+    given = new_notebook(
+        cells=[new_markdown_cell(fold), new_markdown_cell(script), new_raw_cell(script)]
+    )
+    autograde.without_html(given, ours)
+    assert [one.source for one in given.cells] == [
+        fold,
+        *["&lt;script&gt;steal()&lt;/script&gt; &amp; **bold**"] * 2,
+    ]
 
 
 def test_marks_of_those_who_were_not_graded_this_time_stay(course, monkeypatch):
