@@ -64,8 +64,7 @@ def source(chapter: str, seed: int) -> NotebookNode:
     cells = [_markdown(chapter, "title", _title(chapter, opening))]
     cells += [
         _code(f"{chapter}-setup-{number}", cell.source, locked=True)
-        for number, cell in enumerate(opening, start=1)
-        if cell.cell_type == "code"
+        for number, cell in enumerate(_imports(opening), start=1)
     ]
     for part in parts:
         cells += _cells(chapter, part, seed)
@@ -79,8 +78,7 @@ def solutions(chapter: str) -> NotebookNode:
     cells = [_markdown(chapter, "title", _title(chapter, opening, suffix=": solutions"))]
     cells += [
         new_code_cell(cell.source, id=f"{chapter}-setup-{number}")
-        for number, cell in enumerate(opening, start=1)
-        if cell.cell_type == "code"
+        for number, cell in enumerate(_imports(opening), start=1)
     ]
     for part in parts:
         name = _cell_name(part.name)
@@ -92,6 +90,15 @@ def solutions(chapter: str) -> NotebookNode:
         ]
         cells.append(solution)
     return new_notebook(cells=cells, metadata=copy.deepcopy(METADATA))
+
+
+def _imports(opening: list[NotebookNode]) -> list[NotebookNode]:
+    """The code above the first exercise, without what only the book's own page needs."""
+    return [
+        cell
+        for cell in opening
+        if cell.cell_type == "code" and "remove-cell" not in cell.metadata.get("tags", [])
+    ]
 
 
 def _cells(chapter: str, part: Part, seed: int) -> list[NotebookNode]:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from tinyattn.edge_list import AttendEdges
 from tinyattn.groups import Group, Groups, schedule
 from tinyattn.patterns import Pattern
 from tinyattn.places import Places
@@ -88,7 +89,10 @@ def attend(
         padding = torch.zeros(key_padding.shape, dtype=wide, device=q.device)
         padding = padding.masked_fill(~key_padding, -math.inf).repeat_interleave(h, 0)[..., None]
     flat = [x.flatten(0, 1).to(wide) for x in (q, k, v)]  # (b * h, n, d)
-    out = _Attend.apply(*flat, padding, groups, scale)
+    if groups.edges is None:
+        out = _Attend.apply(*flat, padding, groups, scale)
+    else:
+        out = AttendEdges.apply(*flat, padding, groups.edges, scale)
     return out.to(q.dtype).view(b, h, n_q, v.shape[-1])
 
 

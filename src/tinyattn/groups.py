@@ -9,10 +9,11 @@ from functools import cached_property, lru_cache, reduce
 from itertools import pairwise, zip_longest
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
+from tinyattn.edge_list import EdgeList, edge_list
 from tinyattn.patterns.base import QUERIES_PER_GROUP, Order, Pattern, check_pattern, merged
 from tinyattn.places import Places, strips
 from tinyattn.repeats import Batch, batches
@@ -47,6 +48,13 @@ class Group:
         """Pairs that are computed, allowed or not."""
         return self.queries.n * self.keys.n
 
+    def allowed(self) -> Bool[Tensor, "n_queries n_keys"]:
+        """Which pairs are allowed."""
+        allowed = torch.ones(self.queries.n, self.keys.n, dtype=torch.bool)
+        for columns, mask in self.masks:
+            allowed[:, columns] = mask == 0
+        return allowed
+
     @property
     def n_allowed(self) -> int:
         """Pairs of them that are allowed."""
@@ -78,6 +86,11 @@ class Groups:
     def each_row_once(self) -> bool:
         """Whether every query stands in one group, so that its row is written exactly once."""
         return not self.split_rows and sum(group.queries.n for group in self.groups) == self.n
+
+    @cached_property
+    def edges(self) -> EdgeList | None:
+        """The same pairs one by one, where that is the cheaper way."""
+        return None if self.split_rows else edge_list(self.groups, self.n, self.n_k)
 
     @cached_property
     def batches(self) -> list[Batch]:

@@ -36,6 +36,9 @@ EQUIVALENT = {
     "usage/sample": {
         "line 3: LtE for another": "no sum is equal to its u",
     },
+    "learned/gumbel": {
+        "line 2: 50000 + 1": "one more draw",
+    },
     "lsh/meet": {
         "line 3: 50000 + 1": "one more draw",
         "line 9: 2 * 1.0": "a hash by angles does not see lengths",

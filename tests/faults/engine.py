@@ -22,8 +22,8 @@ FAULTS = [
     Fault(
         "the gradient for the keys forgets the scale",
         "engine.py",
-        "queries, alpha=ctx.scale)",
-        "queries)",
+        "transpose(1, 2), queries, alpha=ctx.scale",
+        "transpose(1, 2), queries",
         ENGINE_TESTS + "test_every_pattern_equals_dense_attention",
     ),
     Fault(

@@ -23,6 +23,8 @@ CHAPTERS = {
     "compound": "Patterns from patterns",
     "extended": "Patterns that know the shape of their data",
     "lsh": "Attention by hashing",
+    "clustering": "Meeting in clusters",
+    "learned": "Connections that are learned",
 }
 SEEN_SEED = 0  # of the inputs that `check` draws; marks are given with others
 
