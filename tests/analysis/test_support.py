@@ -129,6 +129,11 @@ def test_only_recurrence_waits_longer_for_more_tokens():
 # ------------------------------------------------------------------------------------ claims
 
 
+def test_a_stack_of_dilated_kernels_reaches_a_power_of_their_width():
+    for n, width, needed in [(27, 3, 3), (28, 3, 4), (16, 4, 2), (17, 4, 3), (8, 2, 3), (1, 3, 0)]:
+        assert dilated_layers(n, width) == needed
+
+
 @pytest.mark.parametrize("width", [2, 3, 4])
 def test_dilated_layers_are_those_of_a_stack_that_runs(width):
     for n in (1, 2, width, width + 1, width**2, width**2 + 1):

@@ -65,7 +65,7 @@ def dilated_layers(n: int, width: int) -> int:
     if n < 1 or width < 2:
         raise ValueError(f"n must be 1 or more and width 2 or more, got n={n} and width={width}")
     known, n_layers = {0}, 0
-    while not known.issuperset(range(n)):
+    while len(known) < n:  # offsets lie side by side from 0 on
         dilation = width**n_layers
         known = {back + m * dilation for back in known for m in range(width)}
         n_layers += 1

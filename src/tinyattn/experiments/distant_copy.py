@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -90,6 +91,7 @@ class Copier(nn.Module):
         return self.to_logits(self.mix(self.embedding(tokens))[:, -1])
 
 
+@lru_cache  # asked often, and each answer builds dozens of models
 def d_model_of(kind: str, config: CopyConfig) -> int:
     """The largest d_model whose model stays within the budget of parameters.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -129,6 +130,7 @@ class Classifier(nn.Module):
         return self.classify(self.norm(x).mean(dim=1))
 
 
+@lru_cache  # asked often, and each answer builds dozens of models
 def d_model_of(kind: str, config: FewDigitsConfig) -> int:
     """The largest multiple of n_heads whose model stays within the budget of parameters.
 
