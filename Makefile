@@ -7,25 +7,37 @@ CPU_WHEELS := https://download.pytorch.org/whl/cpu
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-NOTEBOOKS := book/*.ipynb book/appendices/*.ipynb
+NOTEBOOKS := book/*.ipynb book/exercises/*.ipynb book/appendices/*.ipynb
 export OMP_NUM_THREADS := 1
 
-.PHONY: help book test lint code chapters site lab results bench nightly
+.PHONY: help book test lint code chapters site offline lab assignments results bench nightly
+.PHONY: release mutants flaky audit binder fresh
 .NOTPARALLEL:
 
 help:
 	@echo "make book      build the book, print the page to open"
+	@echo "make offline   build the book and pack it as one file that opens from disk"
 	@echo "make test      check everything: style, code, chapters, the built pages"
 	@echo "make lab       open the chapters in JupyterLab"
+	@echo "make assignments   build assignments/ for a course: SEED=… draws the hidden inputs"
 	@echo "make results   run the longer experiments that chapters quote, write results/"
 	@echo "make bench     time tinyattn beside dense attention and other libraries, write results/bench.json"
 	@echo "make nightly   make test, then what takes longer"
+	@echo "make release   put wheel, sdist, pages, notebooks and checksums into dist/"
+	@echo "make mutants   change the package in small ways, see that its tests notice"
+	@echo "make flaky     run the suite in other orders, thread counts and instruction sets"
+	@echo "make audit     ask whether a package that is installed has a known weakness"
+	@echo "make binder    install and run as Binder does, within its memory"
+	@echo "make fresh     say which of the records in results/ are older than the code"
 	@echo "The parts of make test are make lint, make code, make chapters and make site."
 	@echo "Other versions, in a new .venv: make test PYTHON=python3.12 TORCH=2.5.1"
 
 book: .venv/book
 	$(BIN)/jupyter-book build . --all -W --keep-going --quiet
 	@echo "Open $(CURDIR)/_build/html/index.html"
+
+offline: book
+	$(BIN)/python tools/offline.py
 
 test: lint code chapters site
 
@@ -48,6 +60,9 @@ site: .venv/test book
 lab: .venv/lab
 	$(BIN)/jupyter lab book/intro.ipynb
 
+assignments: .venv/instructor
+	$(BIN)/python tools/assignments.py $(if $(SEED),--seed $(SEED))
+
 results: .venv/book
 	$(BIN)/python -m tinyattn.experiments
 
@@ -57,8 +72,32 @@ bench: .venv/bench
 	$(BIN)/python -m benchmarks
 
 # The chapters once more on the slowest instructions that PyTorch has: other last digits.
-nightly: test results
+nightly: test results binder mutants
 	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py $(NOTEBOOKS)
+	$(BIN)/python tools/flaky.py --more 2
+	$(BIN)/python tools/stamps.py
+
+release: .venv/test book
+	$(BIN)/python tools/release.py $(if $(TAG),--tag $(TAG))
+
+# Each of the next three writes results/NAME.json with the commit, the date and digests of the code
+# it speaks of. Mutants are tried only of modules whose digest has changed: minutes, not hours.
+# Runs of flaky are kept until the code changes: ten are hours, and nightly adds two.
+mutants: .venv/trust
+	$(BIN)/python tools/mutants.py
+
+flaky: .venv/trust book
+	$(BIN)/python tools/flaky.py
+
+binder: .venv/test
+	$(BIN)/python tools/binder_check.py
+
+fresh: .venv/test
+	$(BIN)/python tools/stamps.py
+
+# Needs the network: it asks a public list of weaknesses about every version that is installed.
+audit: .venv/trust
+	$(BIN)/python tools/audit.py
 
 # Set-up. Each stamp in .venv is newer than the requirements that it stands for.
 
@@ -74,13 +113,21 @@ nightly: test results
 	$(BIN)/python -m ipykernel install --sys-prefix
 	@touch $@
 
-.venv/test: .venv/book requirements-test.txt requirements-oracles.txt
+.venv/test: .venv/book requirements-test.txt requirements-oracles.txt requirements-instructor.txt
 	$(PIP) install -r .venv/requirements.txt -r requirements-test.txt -r requirements-oracles.txt
 	$(PIP) check
 	@touch $@
 
+.venv/trust: .venv/test requirements-trust.txt
+	$(PIP) install -r .venv/requirements.txt -r requirements-test.txt -r requirements-trust.txt
+	@touch $@
+
 .venv/lab: .venv/book requirements-lab.txt
 	$(PIP) install -r .venv/requirements.txt -r requirements-lab.txt
+	@touch $@
+
+.venv/instructor: .venv/book requirements-instructor.txt
+	$(PIP) install -r .venv/requirements.txt -r requirements-instructor.txt
 	@touch $@
 
 .venv/bench: .venv/book requirements-bench.txt

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,10 @@ import tinyattn
 
 ROOT = Path(__file__).parents[1]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-CHAPTERS = [TOC["root"], *(entry["file"] for part in TOC["parts"] for entry in part["chapters"])]
+ENTRIES = [entry for part in TOC["parts"] for entry in part["chapters"]]
+SECTIONS = [section for entry in ENTRIES for section in entry.get("sections", [])]
+PAGES = [TOC["root"], *(entry["file"] for entry in [*ENTRIES, *SECTIONS])]
+CHAPTERS = [page for page in PAGES if (ROOT / f"{page}.ipynb").is_file()]
 LESSONS = [
     TOC["root"],
     *(entry["file"] for part in TOC["parts"] if part.get("numbered") for entry in part["chapters"]),
@@ -50,9 +52,9 @@ def test_a_chapter_is_stored_executed_and_in_normal_form(chapter):
     assert notebooks.problems(ROOT / f"{chapter}.ipynb") == []
 
 
-def test_every_notebook_of_the_book_is_in_its_table_of_contents():
-    found = {str(path.relative_to(ROOT).with_suffix("")) for path in ROOT.glob("book/**/*.ipynb")}
-    assert found == set(CHAPTERS)
+def test_every_page_of_the_book_is_in_its_table_of_contents():
+    found = [path for kind in ("ipynb", "md") for path in ROOT.glob(f"book/**/*.{kind}")]
+    assert sorted(str(path.relative_to(ROOT).with_suffix("")) for path in found) == sorted(PAGES)
 
 
 @pytest.mark.parametrize("chapter", LESSONS)
@@ -73,10 +75,18 @@ def test_a_chapter_imports_only_what_is_installed_for_readers(chapter):
 
 
 def test_the_version_is_the_same_everywhere():
-    version = tomllib.loads(read("pyproject.toml"))["project"]["version"]
-    assert tinyattn.__version__ == version
+    version = tinyattn.__version__  # tests/test_package.py compares what is built
     assert yaml.safe_load(read("CITATION.cff"))["version"] == version
     assert re.search(r"^## (\S+?),? ", read("CHANGELOG.md"), re.MULTILINE)[1] == version
+    assert re.search(r"version = \{(.+)\}", read("README.md"))[1] == version
+
+
+def test_the_readme_is_cited_as_the_citation_file_says():
+    citation = yaml.safe_load(read("CITATION.cff"))
+    stated = dict(re.findall(r"^ {6}(\w+) += \{+(.+?)\}+,?$", read("README.md"), re.MULTILINE))
+    assert stated["title"] == citation["title"]
+    assert stated["author"] == citation["authors"][0]["name"]
+    assert stated["url"] == citation["repository-code"]
 
 
 def test_the_repository_has_one_address():

@@ -378,6 +378,14 @@ def test_scores_must_be_floats():
         masked_softmax(torch.zeros(2, 2, dtype=torch.long))
 
 
+@pytest.mark.usefixtures("refusals")
+def test_what_is_not_always_given_is_given_by_name():
+    with pytest.raises(TypeError, match="positional"):
+        attention(z(5, 4), z(7, 4), z(7, 2), None, 0.5)
+    with pytest.raises(TypeError, match="positional"):
+        attention_weights(z(5, 4), z(7, 4), None, 0.5)
+
+
 def test_shapes_are_checked_against_the_signatures_while_tests_run():
     with pytest.raises(jaxtyping.TypeCheckError):
         attention(z(5, 4), z(7, 3), z(7, 2))

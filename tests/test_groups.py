@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, dataclass
 
 import pytest
 import torch
@@ -200,6 +200,11 @@ def test_queries_of_a_stride_are_computed_with_the_keys_of_that_stride():
     assert lowered.n_pairs < 3 * Dilated(16, 8).edges(4096)
 
 
+def test_a_stride_of_two_is_a_stride_too():
+    for group in schedule(Dilated(16, 2), 4096).groups:
+        assert {run.step for run in (*group.queries.runs, *group.keys.runs)} == {2}
+
+
 def test_a_mask_is_shared_only_where_an_earlier_grouping_looks_the_same():
     # The four residue classes look alike to the stride; global tokens stand in three of them.
     rule = Global(3) | Strided(4)
@@ -312,6 +317,15 @@ def test_a_rule_is_never_asked_about_more_than_some_pairs_at_once():
 
     schedule.__wrapped__(Watched(64), 200_000)
     assert max(sizes) <= groups.ASKED_AT_ONCE
+    assert 8 * groups.ASKED_AT_ONCE <= 2**24  # bytes of one number for each pair
+
+
+def test_nobody_changes_a_schedule_that_others_are_given_too():
+    lowered = schedule(Window(1), 8)
+    with pytest.raises(FrozenInstanceError):
+        lowered.n = 9
+    with pytest.raises(FrozenInstanceError):
+        lowered.groups[0].masks = ()
 
 
 # ------------------------------------------------------------------------------------ caching

@@ -1,28 +1,44 @@
 """Run chapters and compare what they print with what is stored, within budgets.
 
     python tools/chapters.py book/*.ipynb
+    python tools/chapters.py --record book/*.ipynb
 
 Outputs are compared where they were stored: on Python 3.11 with the pinned torch. Elsewhere the
 last digits may differ, so cells only have to run and their asserts to hold. Each chapter's
-seconds and its kernel's peak memory are printed at the end.
+seconds and its kernel's peak memory are printed at the end; --record also writes them to
+results/chapters.json, from where they come to the last lines of a chapter's page.
+
+On Linux no process of the run gets more than 2 GiB, which is what Binder gives a reader.
 """
 
+import json
+import os
+import platform
 import re
 import sys
 from collections import defaultdict
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 import psutil
 import pytest
 
+import notebooks
+
 ROOT = Path(__file__).parents[1]
 BUDGET_SECONDS = 60
 MAX_SECONDS = 3 * BUDGET_SECONDS  # two chapters share the machine, and CI machines are slow
 MAX_BYTES = 2**30
+BINDER_BYTES = 2 * 2**30
+RECORD = ROOT / "results" / "chapters.json"
+RECORD_IT = "TINYATTN_RECORD_CHAPTERS"  # tells pytest's main process, and is no option of pytest
 
 
-def main(notebooks: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    limit_memory(BINDER_BYTES)
+    if "--record" in arguments:
+        os.environ[RECORD_IT] = "1"
     return pytest.main(
         [
             "--nbval" if stores_the_same_outputs() else "--nbval-lax",
@@ -33,9 +49,24 @@ def main(notebooks: list[str]) -> int:
             "--dist=loadfile",
             "-p",
             Path(__file__).stem,  # this file's hooks, also in the workers
-            *notebooks,
+            *[argument for argument in arguments if argument != "--record"],
         ]
     )
+
+
+def limit_memory(n_bytes: int) -> None:
+    """Let this process and those it starts, kernels among them, hold so many bytes each.
+
+    Counted is what is written to (RLIMIT_DATA), which holds more than what is resident: a chapter
+    that runs under this limit fits. The address space (RLIMIT_AS) says nothing of the sort, since
+    libraries map far more than they touch.
+    """
+    if sys.platform == "linux":
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        if most == resource.RLIM_INFINITY or most > n_bytes:
+            resource.setrlimit(resource.RLIMIT_DATA, (n_bytes, n_bytes))
 
 
 def stores_the_same_outputs() -> bool:
@@ -86,6 +117,24 @@ def pytest_runtest_logreport(report) -> None:
 def pytest_sessionfinish(session, exitstatus) -> None:
     if exitstatus == 0 and over_budget():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if exitstatus == 0 and os.environ.get(RECORD_IT) and not hasattr(session.config, "workerinput"):
+        record(seconds, peaks)
+
+
+def record(seconds: dict[str, float], peaks: dict[str, int]) -> None:
+    """Add what was measured to what is stored of other chapters."""
+    known = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.is_file() else {}
+    versions = {"Python": platform.python_version(), "PyTorch": version("torch").split("+")[0]}
+    for chapter, value in seconds.items():
+        known[chapter] = {
+            "seconds": round(value, 1),
+            "mebibytes": round(peaks[chapter] / 2**20),
+            "date": datetime.now(UTC).date().isoformat(),
+            "versions": versions,
+            "code": notebooks.code_digest(notebooks.read(ROOT / chapter)),
+        }
+    text = json.dumps(dict(sorted(known.items())), indent=1, ensure_ascii=False)
+    RECORD.write_text(f"{text}\n", encoding="utf-8")
 
 
 def over_budget() -> list[str]:

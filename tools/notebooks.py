@@ -6,9 +6,14 @@
 
 Normal form: fixed cell ids, execution counts 1, 2, 3, ..., no widget state, only the metadata
 that the book needs, sorted keys. Executing twice gives the same bytes.
+
+The first code cell of every notebook of the book installs the package where the notebook is opened
+on Colab, and does nothing anywhere else. Pages leave it out. It is written here, with the address
+of the repository that _config.yml has, and is neither counted nor compared.
 """
 
 import argparse
+import hashlib
 import os
 import re
 import sys
@@ -16,9 +21,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+import yaml
 from nbclient import NotebookClient
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
 
+ROOT = Path(__file__).resolve().parents[1]
 MAX_BYTES = 400_000
 SECONDS_PER_CELL = 300
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -61,6 +69,43 @@ def execute(path: Path) -> NotebookNode:
     return notebook
 
 
+COLAB = """# On Colab: fetch the book and install its package. Anywhere else this does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    ![ -d /content/book ] || git clone --quiet --depth 1 --branch {branch} {url} /content/book
+    %pip install --quiet /content/book
+    %cd -q /content/book/book"""
+
+
+def colab_source() -> str:
+    """The cell that makes a chapter run on Colab, for the repository that _config.yml names."""
+    repository = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]
+    return COLAB.format(url=repository["url"], branch=repository["branch"])
+
+
+def is_for_colab(cell: NotebookNode) -> bool:
+    return "colab" in cell.metadata.get("tags", [])
+
+
+def is_of_the_book(path: Path) -> bool:
+    return (ROOT / "book") in path.resolve().parents
+
+
+def add_colab(notebook: NotebookNode, name: str) -> None:
+    """Put the cell for Colab after the title, in place of the one that is there."""
+    notebook.cells = [cell for cell in notebook.cells if not is_for_colab(cell)]
+    cell = new_code_cell(colab_source(), id=f"{name}-colab".replace("_", "-"))
+    cell.metadata["tags"] = ["colab", "remove-cell"]
+    notebook.cells.insert(1, cell)
+
+
+def code_digest(notebook: NotebookNode) -> str:
+    """What changes when a cell of code does, and when nothing else does."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return hashlib.sha256("\0".join(code).encode()).hexdigest()[:12]
+
+
 def normalise(notebook: NotebookNode, name: str) -> str:
     """The notebook as text in normal form; `name` starts the ids of new cells."""
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -72,6 +117,8 @@ def normalise(notebook: NotebookNode, name: str) -> str:
             del cell.metadata[key]
         if cell.cell_type != "code":
             continue
+        if is_for_colab(cell):
+            cell.execution_count, cell.outputs = None, []
         if cell.execution_count is not None:
             n_executed += 1
             cell.execution_count = n_executed
@@ -104,7 +151,9 @@ def problems(path: Path) -> list[str]:
     code = [cell for cell in read(path).cells if cell.cell_type == "code"]
     for cell in code:
         found += [f"{cell.get('id', '?')}: {problem}" for problem in _cell_problems(cell)]
-    if n_missing := sum(cell.execution_count is None for cell in code):
+    if is_of_the_book(path) and (not code or code[0].source != colab_source()):
+        found.append(f"does not start on Colab: run python tools/notebooks.py normalise {path}")
+    if n_missing := sum(cell.execution_count is None for cell in code if not is_for_colab(cell)):
         found.append(
             f"{n_missing} cells were not executed, so nothing is compared with their output"
         )
@@ -154,6 +203,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{path}: {problem}")
         else:
             notebook = execute(path) if args.action == "execute" else read(path)
+            if is_of_the_book(path):
+                add_colab(notebook, path.stem)
             path.write_text(normalise(notebook, path.stem), encoding="utf-8", newline="\n")
     return int(failed)
 

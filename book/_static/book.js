@@ -9,3 +9,42 @@ function markWideFormulas() {
 }
 addEventListener("load", () => window.MathJax?.startup?.promise.then(markWideFormulas));
 addEventListener("resize", markWideFormulas);
+
+// A link to a term or a reference shows what is there: at the mouse, or at the keyboard's focus.
+// Escape hides it, and it stays while the mouse is on it.
+function addPreviews() {
+  const box = Object.assign(document.createElement("div"), { id: "preview", hidden: true });
+  box.setAttribute("role", "tooltip");
+  document.body.append(box);
+  let waiting;
+
+  function show(link) {
+    clearTimeout(waiting);
+    hide();
+    box.textContent = link.dataset.preview;
+    box.hidden = false;
+    link.setAttribute("aria-describedby", "preview");
+    const at = link.getClientRects()[0], gap = 6;
+    const left = Math.min(at.left, document.documentElement.clientWidth - box.offsetWidth - gap);
+    const below = at.bottom + gap + box.offsetHeight < innerHeight;
+    box.style.left = `${Math.max(gap, left) + scrollX}px`;
+    box.style.top = `${(below ? at.bottom + gap : at.top - gap - box.offsetHeight) + scrollY}px`;
+  }
+  function hide() {
+    box.hidden = true;
+    document.querySelector("[aria-describedby=preview]")?.removeAttribute("aria-describedby");
+  }
+  function hideSoon() {
+    waiting = setTimeout(hide, 200);
+  }
+  for (const link of document.querySelectorAll("[data-preview]")) {
+    link.addEventListener("mouseenter", () => show(link));
+    link.addEventListener("focus", () => show(link));
+    link.addEventListener("mouseleave", hideSoon);
+    link.addEventListener("blur", hide);
+  }
+  box.addEventListener("mouseenter", () => clearTimeout(waiting));
+  box.addEventListener("mouseleave", hideSoon);
+  addEventListener("keydown", (event) => event.key === "Escape" && hide());
+}
+addEventListener("DOMContentLoaded", addPreviews);

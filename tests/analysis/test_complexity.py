@@ -125,6 +125,21 @@ def test_the_other_layers_cost_what_is_counted(n, d_model, half, dilation, causa
         assert (cost.flops, cost.parameters) == (counted(lambda layer=layer: layer(x)), n_parameters(layer))  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("layer", "cost"),
+    [
+        (MultiHeadAttention(4, 2), complexity.attention_cost(5, 4, n_heads=2)),
+        (Convolution(4, 3), complexity.convolution_cost(5, 4, 3)),
+        (Recurrence(4), complexity.recurrence_cost(5, 4)),
+        (nn.Linear(4, 7), complexity.linear_cost(5, 4, 7)),
+        (FullyConnected(5, 4), complexity.fully_connected_cost(5, 4)),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_a_layer_has_biases_unless_it_is_told_otherwise(layer, cost):
+    assert cost.parameters == n_parameters(layer)
+
+
 # ---------------------------------------------------------------------------------- patterns
 
 PATTERNS = [

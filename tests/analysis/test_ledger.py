@@ -70,10 +70,16 @@ def test_the_table_shows_what_is_claimed_counted_measured_and_off():
         ]
     )
     assert ledger.table().splitlines()[2:] == [
-        "| a | n^2 | 2.00 | 1.87 ± 0.04 | 04_complexity |",
-        "| b | d_model^3 | 2.00 (off) | – | – |",
-        "| c | n^0.5 | – | – | – |",
+        "| a | $n^{2}$ | 2.00 | 1.87 ± 0.04 | 04_complexity |",
+        "| b | $d_{model}^{3}$ | 2.00 (off) | – | – |",
+        "| c | $n^{0.5}$ | – | – | – |",
     ]
+    assert "| [04_complexity](../04_complexity.ipynb) |" in ledger.table(up="../")
+
+
+def test_the_first_power_has_no_exponent_and_the_zeroth_is_one():
+    rows = Ledger([Claim("a", 1), Claim("b", 0)]).table().splitlines()[2:]
+    assert rows == ["| a | $n$ | – | – | – |", "| b | 1 | – | – | – |"]
 
 
 def test_two_claims_of_one_name_and_claims_without_are_refused():

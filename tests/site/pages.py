@@ -11,7 +11,9 @@ ROOT = Path(__file__).parents[2]
 def chapters() -> list[str]:
     """Paths of the chapters without suffix, in reading order: book/intro, ..."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    return [toc["root"], *(entry["file"] for part in toc["parts"] for entry in part["chapters"])]
+    entries = [entry for part in toc["parts"] for entry in part["chapters"]]
+    files = [file for entry in entries for file in [entry, *entry.get("sections", [])]]
+    return [toc["root"], *(entry["file"] for entry in files)]
 
 
 CHAPTERS = [pytest.param(f"{chapter}.html", id=Path(chapter).name) for chapter in chapters()]

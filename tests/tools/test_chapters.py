@@ -105,3 +105,10 @@ def test_a_chapter_whose_assert_fails_fails_everywhere(run):
     found = run("assert True", edit=("True", "False"))
     assert found.returncode == 1, found.stdout
     assert "1 failed" in found.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory is not limited")
+def test_a_chapter_gets_no_more_memory_than_binder_has(run):
+    found = run("import numpy as np", "print(np.ones(3 * 2**27).sum())")  # 3 GiB
+    assert found.returncode == 1, found.stdout
+    assert "Unable to allocate 3.00 GiB" in found.stdout

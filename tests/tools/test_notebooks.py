@@ -1,9 +1,12 @@
 """tools/notebooks.py: normal form, and what it refuses. Each refusal is tried on a bad notebook."""
 
 import json
+import sys
 
 import nbformat
 import pytest
+import yaml
+from IPython.core.inputtransformer2 import TransformerManager
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import notebooks
@@ -183,3 +186,62 @@ def test_executing_twice_gives_the_same_bytes(write):
     before = path.read_bytes()
     notebooks.main(["execute", str(path)])
     assert path.read_bytes() == before
+
+
+# ------------------------------------------------------------------------------------- Colab
+
+
+class Shell:
+    """Notes what a cell asks IPython to do, in place of doing it."""
+
+    def __init__(self):
+        self.asked = []
+
+    def system(self, command):
+        self.asked.append(command)
+
+    def run_line_magic(self, name, line, *more):
+        self.asked.append(f"{name} {line}")
+
+
+def run_colab_cell(modules, monkeypatch):
+    shell = Shell()
+    monkeypatch.setattr(sys, "modules", {**sys.modules, **dict.fromkeys(modules)})
+    source = TransformerManager().transform_cell(notebooks.colab_source())
+    exec(source, {"get_ipython": lambda: shell})  # noqa: S102
+    return shell.asked
+
+
+def test_the_cell_for_colab_does_nothing_elsewhere(monkeypatch):
+    assert run_colab_cell([], monkeypatch) == []
+
+
+def test_the_cell_for_colab_fetches_installs_and_goes_to_the_chapters(monkeypatch):
+    url = yaml.safe_load((notebooks.ROOT / "_config.yml").read_text())["repository"]["url"]
+    fetch, install, go = run_colab_cell(["google.colab"], monkeypatch)
+    assert f" {url} " in fetch
+    assert install.split()[0] == "pip"
+    assert install.split()[-1] == fetch.split()[-1]
+    assert go == f"cd -q {fetch.split()[-1]}/book"
+
+
+def test_a_notebook_of_the_book_gets_the_cell_for_colab_once(write, monkeypatch, tmp_path):
+    path = write(new_markdown_cell("# One"), executed(outputs=[result(text_plain="2")]))
+    monkeypatch.setattr(notebooks, "is_of_the_book", lambda path: True)
+    assert any("does not start on Colab" in problem for problem in notebooks.problems(path))
+    for _ in range(2):
+        notebooks.main(["normalise", str(path)])
+        assert notebooks.problems(path) == []
+        cells = json.loads(path.read_text())["cells"]
+        assert [cell.get("execution_count", "text") for cell in cells] == ["text", None, 1]
+        assert cells[1]["metadata"]["tags"] == ["colab", "remove-cell"]
+
+
+def test_the_cell_for_colab_is_not_numbered_when_a_chapter_is_executed(write, monkeypatch):
+    path = write(new_markdown_cell("# One"), executed("1 + 1", None))
+    monkeypatch.setattr(notebooks, "is_of_the_book", lambda path: True)
+    notebooks.main(["normalise", str(path)])
+    notebooks.main(["execute", str(path)])
+    assert notebooks.problems(path) == []
+    cells = json.loads(path.read_text())["cells"]
+    assert [cell.get("execution_count", "text") for cell in cells] == ["text", None, 1]

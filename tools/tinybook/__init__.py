@@ -2,13 +2,35 @@
 
 widgets.py   one classic script made from the widget modules of tinyattn.show
 pages.py     alt texts, page descriptions, no script twice
+api.py       the pages about the package, from its docstrings (docstrings.py)
+figures.py   numbers for figures
+checks.py    the tables of the tests, counted in their sources
+footer.py    a chapter's last lines: seconds, memory, commit, tests, download
+records.py   what the longer checks found, from results/
+previews.py  what a term or a citation means, in the link that leads there
+social.py    the picture and the words for links from other sites
 weight.py    MathJax as local files, icons without their 1.5 MB script
+finish.py    Chinese words marked as such, & escaped: in the files that were written
 """
 
-from tinybook import pages, weight, widgets
+from tinybook import (
+    api,
+    checks,
+    figures,
+    finish,
+    footer,
+    pages,
+    previews,
+    records,
+    social,
+    weight,
+    widgets,
+)
+
+PARTS = (widgets, pages, figures, api, checks, records, footer, previews, social, weight, finish)
 
 
 def setup(app):
-    for part in (widgets, pages, weight):
+    for part in PARTS:
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -113,17 +114,22 @@ class Ledger:
                 f"{len(off)} of {len(self.claims)} claims {verb} off: {'; '.join(off)}"
             )
 
-    def table(self) -> str:
-        """All claims as a Markdown table."""
+    def table(self, *, up: str | None = None) -> str:
+        """All claims as a Markdown table.
+
+        Args:
+            up: how a page gets from its own folder to that of the chapters, such as "../"; the
+                chapters are then links.
+        """
         rows = ["| claim | claimed | counted | measured | where |", "|---|---|---|---|---|"]
         for claim in self.claims:
             cells = (
                 claim.name,
-                f"{claim.of}^{claim.claimed:g}",
+                _power(claim.of, claim.claimed),
                 ("–" if claim.counted is None else f"{claim.counted.exponent:.2f}")
                 + (" (off)" if claim.holds is False else ""),
                 _shown(claim.measured),
-                claim.where or "–",
+                _place(claim.where, up),
             )
             rows.append(f"| {' | '.join(cells)} |")
         return "\n".join(rows)
@@ -131,3 +137,16 @@ class Ledger:
 
 def _shown(fit: Fit | None) -> str:
     return "–" if fit is None else str(fit)
+
+
+def _power(of: str, exponent: Number) -> str:
+    """A power as LaTeX; the zeroth is 1."""
+    base = re.sub(r"_(\w+)", r"_{\1}", of)
+    powers = {0: "1", 1: f"${base}$"}
+    return powers.get(exponent, f"${base}^{{{exponent:g}}}$")
+
+
+def _place(chapter: str, up: str | None) -> str:
+    if not chapter:
+        return "–"
+    return chapter if up is None else f"[{chapter}]({up}{chapter}.ipynb)"

@@ -6,10 +6,12 @@ from tinyattn.show.draw import curves, draw_mask, heatmap
 from tinyattn.show.figures import show, style
 from tinyattn.show.pixels import PixelStudio
 from tinyattn.show.studio import MaskStudio
+from tinyattn.show.study import Checklist, quiz
 from tinyattn.show.taxonomy import Outline
 from tinyattn.show.widgets import StaticWidget, explore
 
 __all__ = [
+    "Checklist",
     "MaskStudio",
     "Outline",
     "PixelStudio",
@@ -20,6 +22,7 @@ __all__ = [
     "draw_mask",
     "explore",
     "heatmap",
+    "quiz",
     "show",
     "style",
 ]

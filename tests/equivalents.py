@@ -1,0 +1,86 @@
+"""Changes of the package that change nothing, and why no test can see them.
+
+tools/mutants.py tries small changes and lists those that the tests did not see. Each is either a
+test that is missing or one of these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """A line of a module, what was made of it, and why both do the same."""
+
+    file: str
+    old: str
+    new: str
+    why: str
+
+
+ZIPPED = "both are of one length, by the lines before"
+PACE = "changes how much is done at a time and so the pace, and no result"
+
+EQUIVALENTS = [
+    Equivalent(
+        "dense.py",
+        "weights = scores.masked_fill(nothing, 0.0).softmax(dim=-1, dtype=wide)",
+        "weights = scores.masked_fill(nothing, -1.0).softmax(dim=-1, dtype=wide)",
+        "any finite number does: rows without an allowed key are set to 0 in the next line",
+    ),
+    Equivalent(
+        "engine.py",
+        "@staticmethod",
+        "",
+        "PyTorch calls forward and backward through the class, where a plain function is the same",
+    ),
+    Equivalent(
+        "engine.py",
+        "CACHED_SCORES = 2**19  # scores computed at a time, so that they stay in the processor's cache",
+        "CACHED_SCORES = 2/19  # scores computed at a time, so that they stay in the processor's cache",
+        "one head at a time is computed then, which " + PACE,
+    ),
+    Equivalent(
+        "groups.py",
+        "return [slice(int(places[a]), int(places[b]) + 1) for a, b in zip(first, last, strict=True)]",
+        "return [slice(int(places[a]), int(places[b]) + 1) for a, b in zip(first, last, strict=False)]",
+        ZIPPED,
+    ),
+    Equivalent(
+        "groups.py",
+        "ASKED_AT_ONCE = 2**20  # pairs; a rule's numbers for them take megabytes, whatever n is",
+        "ASKED_AT_ONCE = 2** 19  # pairs; a rule's numbers for them take megabytes, whatever n is",
+        PACE,
+    ),
+    Equivalent(
+        "groups.py",
+        "WIDE_GAP = 64  # columns without anything forbidden that are worth two masks instead of one",
+        "WIDE_GAP = 65  # columns without anything forbidden that are worth two masks instead of one",
+        "either way the masks forbid the same pairs; 64 is a choice, not a rule",
+    ),
+    Equivalent(
+        "groups.py",
+        "if len(reach) <= MAX_RUNS or len(strips(reach)) <= MAX_RUNS:",
+        "if len(reach) < MAX_RUNS or len(strips(reach)) <= MAX_RUNS:",
+        "16 runs are sliced or gathered, and are the same keys",
+    ),
+    Equivalent(
+        "groups.py",
+        "return reached[0] if len(reached) == 1 else merged([keys for some in reached for keys in some])",
+        "return reached[0] if len(reached) == 0 else merged([keys for some in reached for keys in some])",
+        "merging what is merged already gives it back: the first case only saves the work",
+    ),
+    Equivalent(
+        "groups.py",
+        "return self.n_pairs - sum(int((mask < 0).sum()) for _, mask in self.masks)",
+        "return self.n_pairs - sum(int((mask < -1).sum()) for _, mask in self.masks)",
+        "masks hold 0 and -inf and nothing between",
+    ),
+    Equivalent(
+        "groups.py",
+        "if len(queries) == 1:",
+        "if len(queries) <= 1:",
+        "queries are at least one run",
+    ),
+]

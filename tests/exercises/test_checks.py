@@ -1,0 +1,130 @@
+"""Every check refuses the listed wrong answers with a sentence of their own and accepts the right."""
+
+import pytest
+import torch
+
+from tests.exercises.answers import answers
+from tinyattn.exercises import CHAPTERS, check, exercise, exercises, grade
+from tinyattn.exercises.base import Mistake, of_function
+
+NAMES = [one.name for chapter in CHAPTERS for one in exercises(chapter)]
+ANSWERS = answers()
+HIDDEN_SEEDS = (1, 20261129)
+WRONG = [
+    pytest.param(name, words, answer, id=f"{name}-{words}")
+    for name in ANSWERS
+    for words, answer in ANSWERS[name].wrong
+]
+RIGHT = [
+    pytest.param(name, answer, id=f"{name}-{number}")
+    for name in ANSWERS
+    for number, answer in enumerate(ANSWERS[name].right)
+]
+
+
+def test_every_exercise_has_answers_and_every_answer_an_exercise():
+    assert sorted(ANSWERS) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_at_least_four_wrong_answers_and_two_right_ones_are_listed(name):
+    assert len(ANSWERS[name].wrong) >= 4
+    assert len(ANSWERS[name].right) >= 2
+
+
+@pytest.mark.parametrize(("name", "words", "answer"), WRONG)
+def test_a_wrong_answer_is_refused_in_its_own_words(name, words, answer, capsys):
+    check(name, answer)
+    said = capsys.readouterr().out
+    assert said.startswith("Not yet: ")
+    assert words in said
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_two_wrong_answers_are_told_the_same(name, capsys):
+    said = []
+    for _, answer in ANSWERS[name].wrong:
+        check(name, answer)
+        said.append(capsys.readouterr().out)
+    assert len(set(said)) == len(said)
+
+
+@pytest.mark.parametrize("seed", HIDDEN_SEEDS)
+@pytest.mark.parametrize(("name", "words", "answer"), WRONG)
+def test_a_wrong_answer_earns_nothing_on_other_inputs(name, words, answer, seed):
+    with pytest.raises(AssertionError, match=r"^Not yet: "):
+        grade(name, answer, seed)
+
+
+@pytest.mark.parametrize(("name", "answer"), RIGHT)
+def test_a_right_answer_is_accepted_on_seen_and_hidden_inputs(name, answer, capsys):
+    check(name, answer)
+    assert capsys.readouterr().out.startswith(f"Right: {name}.")
+    for seed in HIDDEN_SEEDS:
+        grade(name, answer, seed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_answer_is_no_mistake_and_no_point(name, capsys):
+    check(name, ...)
+    assert capsys.readouterr().out.startswith("Not attempted yet")
+    with pytest.raises(AssertionError, match="Not attempted"):
+        grade(name, ..., 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_checks_leave_the_global_random_state_alone(name, capsys):
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    check(name, ANSWERS[name].right[0])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_leads_to_its_exercise(name):
+    assert exercise(name).name == name
+    assert exercise(name).goal
+    assert not exercise(name).goal.endswith(".")
+
+
+def test_each_chapter_has_four_to_six_exercises():
+    assert {chapter: 4 <= len(exercises(chapter)) <= 6 for chapter in CHAPTERS} == dict.fromkeys(
+        CHAPTERS, True
+    )
+
+
+def test_unknown_names_are_refused_with_those_that_exist():
+    with pytest.raises(ValueError, match="attention has the exercises attention/row, "):
+        check("attention/rwo", ...)
+    with pytest.raises(ValueError, match="chapter must be one of attention"):
+        check("atention/row", ...)
+
+
+def test_a_mistake_is_named_only_when_it_explains_every_case():
+    doubled = Mistake("doubled", lambda n: 2 * n)
+    verdict = of_function(lambda n: 4 if n == 2 else 7, lambda n: n**3, [(2,), (3,)], [doubled])
+    assert verdict.says == "for 2: yours is 4, wanted is 8"
+    assert of_function(lambda n: n + n, lambda n: n**3, [(2,), (3,)], [doubled]).says == "doubled"
+
+
+def test_marks_are_given_for_inputs_of_another_seed(capsys):
+    """An answer that has learnt the seen inputs by heart is right there and nowhere else."""
+    seen = []
+
+    def by_heart(x, n_heads):
+        if not seen_before(x):
+            raise LookupError
+        return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
+
+    def seen_before(x):
+        return any(torch.equal(x, y) for y in seen if x.shape == y.shape)
+
+    def learning(x, n_heads):
+        seen.append(x.clone())
+        return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
+
+    check("attention/heads", learning)
+    check("attention/heads", by_heart)
+    assert capsys.readouterr().out.count("Right: ") == 2
+    with pytest.raises(AssertionError, match="raised LookupError"):
+        grade("attention/heads", by_heart, 1)

@@ -1,0 +1,78 @@
+"""The list of symbols: every name in it stands in the code, and every size of the code in it."""
+
+import inspect
+import re
+from importlib import import_module
+
+import pytest
+
+from tinyattn.show.notation import NOTATION, PARTS, Symbol, notation_table
+
+PACKAGES = ("patterns", "content", "transformer", "families", "analysis")
+# Names of one letter that are parameters and no symbols of the book.
+PLAIN = {"a", "f"}
+
+
+def named(where: str):
+    """What a dotted name below `tinyattn` stands for: a function, a class or a method of one."""
+    parts = where.split(".")
+    for n_modules in range(len(parts) - 1, -1, -1):
+        try:
+            found = import_module(".".join(["tinyattn", *parts[:n_modules]]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[n_modules:]:
+            found = getattr(found, name)
+        return found
+    raise AssertionError(where)
+
+
+def code_of(where: str) -> str:
+    """The source without its docstrings."""
+    return re.sub(r'""".*?"""', "", inspect.getsource(named(where)), flags=re.DOTALL)
+
+
+def parameters() -> set[str]:
+    """Of all public functions and classes."""
+    names: set[str] = set()
+    for package in PACKAGES:
+        module = import_module(f"tinyattn.{package}")
+        public = [getattr(module, name) for name in module.__all__]
+        for thing in filter(callable, public):
+            names |= set(inspect.signature(thing).parameters)
+    return names
+
+
+@pytest.mark.parametrize("symbol", NOTATION, ids=lambda symbol: f"{symbol.sign} {symbol.code}")
+def test_a_symbol_stands_where_the_list_says(symbol):
+    assert bool(symbol.where) == bool(symbol.code)
+    for where in symbol.where:
+        assert re.search(rf"\b{symbol.code}\b", code_of(where)), where
+
+
+def test_every_size_of_the_code_is_in_the_list():
+    sizes = {name for name in parameters() if re.fullmatch(r"[nd]_\w+|[a-z]", name)}
+    assert len(sizes) > 30
+    assert sizes - PLAIN - {symbol.code for symbol in NOTATION} == set()
+
+
+def test_a_symbol_means_one_thing_in_a_part():
+    for part in PARTS:
+        codes = [symbol.code for symbol in NOTATION if symbol.part == part and symbol.code]
+        assert len(set(codes)) == len(codes)
+
+
+def test_the_tables_hold_every_symbol_once():
+    n_rows = sum(len(notation_table(part).splitlines()) - 2 for part in PARTS)
+    assert n_rows == len(NOTATION)
+    assert all(isinstance(symbol, Symbol) for symbol in NOTATION)
+
+
+def test_bars_in_formulas_do_not_end_a_cell():
+    rows = [row for part in PARTS for row in notation_table(part).splitlines()]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {6}
+
+
+def test_an_unknown_part_is_refused():
+    with pytest.raises(ValueError, match=r"part must be one of Sizes, .* got 'Colours'"):
+        notation_table("Colours")

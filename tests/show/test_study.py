@@ -1,0 +1,78 @@
+"""Quizzes and lists to tick off, as Python makes them and as they look without JavaScript."""
+
+import json
+from html.parser import HTMLParser
+
+import pytest
+
+from tinyattn.show import Checklist, quiz
+
+CHOICES = {"2w": "Its own key is missing.", "2w + 1": "w on each side & its own."}
+
+
+def asked(**changes):
+    given = {"name": "atomic/keys", "question": "How many?", "choices": CHOICES, "right": "2w + 1"}
+    return quiz(**{**given, **changes})
+
+
+class State(HTMLParser):
+    """The state that a page's widget starts from."""
+
+    found: dict
+
+    def handle_starttag(self, tag, attrs):
+        if "data-state" in (named := dict(attrs)):
+            self.found = json.loads(named["data-state"])
+
+
+def state_of(html):
+    parser = State()
+    parser.feed(html)
+    return parser.found
+
+
+def test_the_page_knows_every_answer_and_its_reason_in_order():
+    state = state_of(asked().page_html())
+    assert state["kind"] == "quiz"
+    assert [choice["text"] for choice in state["choices"]] == list(CHOICES)
+    assert [choice["why"] for choice in state["choices"]] == list(CHOICES.values())
+    assert [choice["right"] for choice in state["choices"]] == [False, True]
+
+
+def test_without_javascript_each_answer_folds_out_its_sentence():
+    still = asked().still()
+    assert "<summary>2w</summary><p>Not that one. Its own key is missing.</p>" in still
+    assert "<summary>2w + 1</summary><p>Right. w on each side &amp; its own.</p>" in still
+
+
+def test_markup_in_a_question_stays_text():
+    assert "<script>" not in asked(question="<script>alert(1)</script>").page_html()
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"right": "3w"}, "right must be one of two or more choices, got '3w'"),
+        ({"choices": {"2w + 1": "Yes."}}, "two or more choices"),
+        ({"choices": {"2w": " ", "2w + 1": "Yes."}}, "'2w' has none"),
+        ({"name": "keys"}, "name must be \"chapter/name\", got 'keys'"),
+    ],
+)
+def test_a_quiz_that_teaches_nothing_is_refused(changes, problem):
+    with pytest.raises(ValueError, match=problem):
+        asked(**changes)
+
+
+def test_a_list_says_what_there_is_to_do():
+    groups = {"Attention": {"attention/row": "One row", "attention/heads": "Heads"}}
+    done = Checklist("Solved", groups)
+    assert state_of(done.page_html())["groups"][0]["items"][1]["title"] == "Heads"
+    assert "<li>One row</li><li>Heads</li>" in done.still()
+    assert repr(done).splitlines() == [
+        "Solved",
+        "  Attention",
+        "    [ ] One row",
+        "    [ ] Heads",
+    ]
+    with pytest.raises(ValueError, match="the group 'Empty' has nothing"):
+        Checklist("Solved", {"Empty": {}})

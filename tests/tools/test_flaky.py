@@ -1,0 +1,93 @@
+"""tools/flaky.py: other orders, the same tests, and every difference told."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flaky
+
+NAMES = [f"{file}.py::test_{n}" for file in ("a", "b", "c") for n in range(4)]
+
+
+def ordered(order):
+    return [NAMES[place] for place in flaky.in_order(NAMES, order)]
+
+
+@pytest.mark.parametrize("order", ["as written", "reversed", "1", "2"])
+def test_an_order_loses_no_test_and_keeps_files_together(order):
+    assert sorted(ordered(order)) == sorted(NAMES)
+    files = [name.split("::")[0] for name in ordered(order)]
+    assert sum(one != other for one, other in itertools.pairwise(files)) == 2
+
+
+def test_orders_differ_and_a_seed_repeats_its_own():
+    orders = [tuple(ordered(one)) for one in ("as written", "reversed", "1", "2")]
+    assert len(set(orders)) == 4
+    assert ordered("7") == ordered("7")
+
+
+def test_ten_runs_have_ten_conditions():
+    assert len(set(flaky.RUNS)) == 10
+    assert {one.threads for one in flaky.RUNS} == {1, 2}
+    assert {one.instructions for one in flaky.RUNS} == {"default", "avx2", "avx512"}
+    assert len({one.order for one in flaky.RUNS}) == 10
+
+
+def test_a_test_that_says_two_things_is_told_and_others_are_not():
+    one, other = flaky.RUNS[:2]
+    runs = [(one, {"x": "passed", "y": "passed"}), (other, {"x": "failed", "y": "passed"})]
+    assert flaky.differences(runs) == [
+        (
+            "x: passed with order as written, 1 thread, default instructions; "
+            "failed with order reversed, 2 threads, avx2 instructions"
+        )
+    ]
+
+
+def test_a_test_that_is_missing_in_a_run_is_told():
+    one, other = flaky.RUNS[:2]
+    [told] = flaky.differences([(one, {"x": "passed"}), (other, {})])
+    assert "missing with order reversed" in told
+
+
+ORDER_MATTERS = """
+seen = []
+
+def test_first():
+    seen.append(1)
+
+def test_second():
+    assert seen
+
+def test_broken_tear_down(request):
+    request.addfinalizer(lambda: 1 / 0)
+"""
+
+
+def test_a_test_that_needs_another_before_it_is_found(tmp_path):
+    (tmp_path / "test_order.py").write_text(ORDER_MATTERS)
+    said = []
+    for order in ("as written", "reversed"):
+        kept = tmp_path / f"{order}.json"
+        environment = {
+            **os.environ,
+            "TINYATTN_ORDER": order,
+            "TINYATTN_OUTCOMES": str(kept),
+            "PYTHONPATH": str(Path(flaky.__file__).parent),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        }
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "flaky", "-p", "no:cacheprovider"]
+        subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False
+        )
+        outcomes = json.loads(kept.read_text())
+        said.append({name.split("::")[1]: outcome for name, outcome in outcomes.items()})
+    assert said == [
+        {"test_first": "passed", "test_second": "passed", "test_broken_tear_down": "failed"},
+        {"test_first": "passed", "test_second": "failed", "test_broken_tear_down": "failed"},
+    ]

@@ -1,0 +1,105 @@
+"""tools/mutants.py: what is changed, which tests are asked, and what counts as seen."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+import mutants
+
+SOURCE = """
+def at_least(x: int | None, least: int = 2) -> int | None:
+    return x if x >= least and x != 7 else None
+"""
+
+needs_fork = pytest.mark.skipif(sys.platform != "linux", reason="`make mutants` forks")
+
+
+def test_every_module_of_the_core_has_tests_and_every_test_is_there():
+    for module in mutants.modules():
+        for test in mutants.tests_of(module):
+            assert (mutants.ROOT / "tests" / test).is_file(), test
+    assert set(mutants.MORE_TESTS) <= set(mutants.modules())
+    core = {"dense.py", "engine.py", "groups.py", "patterns/positional.py", "content/lsh.py"}
+    assert core <= set(mutants.modules())
+
+
+def test_annotations_are_known_by_their_places():
+    lines = SOURCE.splitlines()
+    found = [lines[a - 1][b:d] for (a, b), (_, d) in mutants.annotated(SOURCE)]
+    assert sorted(found) == ["int", "int | None", "int | None"]
+
+
+@pytest.mark.parametrize(("module", "first"), [("dense.py", "test_dense.py")])
+def test_the_tests_of_a_module_start_with_those_of_its_name(module, first):
+    assert mutants.tests_of(module)[0] == first
+
+
+# ------------------------------------------------------------- with what `make mutants` installs
+
+
+@pytest.fixture
+def operators():
+    pytest.importorskip("cosmic_ray", reason="`make mutants` installs cosmic-ray")
+
+
+@pytest.mark.usefixtures("operators")
+def test_changes_are_of_conditions_and_numbers_and_not_of_annotations():
+    sample, n_changes = mutants.draw(SOURCE, "here.py", 1000)
+    assert 10 < len(sample) <= n_changes
+    lines = {one.new for one in sample}
+    assert "return x if x > least and x != 7 else None" in lines
+    assert "return x if x >= least or x != 7 else None" in lines
+    assert any("least: int = 3" in line for line in lines)
+    assert not any("int & None" in line or " is " in line for line in lines)
+
+
+@pytest.mark.usefixtures("operators")
+def test_a_sample_repeats_itself_and_begins_with_one_change_of_each_place():
+    small, _ = mutants.draw(SOURCE, "here.py", 4)
+    large, _ = mutants.draw(SOURCE, "here.py", 8)
+    assert large[:4] == small
+    assert len({one.operator.split("_")[0] for one in small}) > 1
+    assert mutants.draw(SOURCE, "elsewhere.py", 4)[0] != small
+
+
+@pytest.mark.usefixtures("operators")
+@pytest.mark.parametrize("source", ["x = 1 if True else 1\n", "x = 'no number'\n"])
+def test_what_cannot_be_changed_gives_no_mutant(source):
+    assert all(one.source != source for one in mutants.draw(source, "here.py", 50)[0])
+
+
+# ------------------------------------------------------------------------------- what is seen
+
+
+TRY = """
+import json, sys
+from pathlib import Path
+import mutants
+
+bench = mutants.Bench("patterns/matched.py", Path(sys.argv[1]))
+for old, new in json.loads(sys.argv[2]):
+    assert old in bench.healthy
+    text = bench.healthy.replace(old, new, 1)
+    survives = bench.survives(mutants.Mutant("by hand", 1, old, new, text))
+    print("verdict:", "unseen" if survives else "seen")
+"""
+
+
+@needs_fork
+def test_a_change_that_matters_is_seen_and_another_is_not(tmp_path):
+    changes = [
+        ("\nimport torch", "\nimport math\nimport torch"),
+        ("return ", "return not "),
+        ("\nimport torch", "\nimport torches"),
+    ]
+    found = subprocess.run(
+        [sys.executable, "-c", TRY, str(tmp_path), json.dumps(changes)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert re.findall(r"verdict: (\w+)", found.stdout) == ["unseen", "seen", "seen"], found.stderr

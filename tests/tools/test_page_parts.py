@@ -1,0 +1,146 @@
+"""tools/tinybook: a chapter's last lines, previews of links, words for other sites, last corrections."""
+
+import json
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from docutils import nodes
+from nbformat.v4 import new_code_cell, new_notebook
+from PIL import Image
+
+import notebooks
+from tinybook import finish, footer, previews, social
+
+ROOT = Path(__file__).parents[2]
+
+# ------------------------------------------------------------------------ a chapter's last lines
+
+
+@pytest.fixture
+def chapter(tmp_path):
+    """A chapter in a folder of its own, with a record of a run."""
+    notebook = new_notebook(cells=[new_code_cell("1 + 1", id="a")])
+    file = tmp_path / "book" / "01_attention.ipynb"
+    for folder in (file.parent, tmp_path / "results"):
+        folder.mkdir()
+    file.write_text(notebooks.normalise(notebook, "a"))
+    found = {
+        "seconds": 12.3, "mebibytes": 410, "date": "2026-01-02", "versions": {"Python": "3.11.7"},
+        "code": notebooks.code_digest(notebook),
+    }  # fmt: skip
+    (tmp_path / "results" / "chapters.json").write_text(
+        json.dumps({"book/01_attention.ipynb": found})
+    )
+    return file
+
+
+def app(root):
+    address = {"repository_url": "https://github.com/a/b"}
+    return SimpleNamespace(srcdir=root, config=SimpleNamespace(html_theme_options=address))
+
+
+def test_a_chapter_says_what_it_takes_and_where_its_tests_are(chapter):
+    text = footer.footer(app(chapter.parents[1]), "book/01_attention")
+    assert "Runs in 12 seconds with 410 MiB at most" in text
+    assert "https://github.com/a/b/blob/main/tests/test_dense.py" in text
+    assert 'href="../_sources/book/01_attention.ipynb" download' in text
+    assert "Last changed" not in text  # the folder is no repository
+
+
+def test_a_measurement_of_other_code_is_not_shown(chapter):
+    notebook = new_notebook(cells=[new_code_cell("1 + 2", id="a")])
+    chapter.write_text(notebooks.normalise(notebook, "a"))
+    assert footer.measured(chapter.parents[1], chapter) == ""
+
+
+def test_a_page_without_code_has_no_such_lines(chapter):
+    assert footer.footer(app(chapter.parents[1]), "book/glossary") == ""
+
+
+def test_the_last_commit_of_a_chapter_is_named(chapter):
+    root = chapter.parents[1]
+    as_somebody = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for command in (["init", "-q"], ["add", "."], [*as_somebody, "commit", "-qm", "one"]):
+        subprocess.run(["git", *command], cwd=root, check=True)
+    commit, date = footer.last_change(root, "book/01_attention.ipynb")
+    assert len(commit) == 40
+    assert footer.changed(root, "book/01_attention.ipynb", "https://github.com/a/b") == (
+        f'Last changed on {date} in <a href="https://github.com/a/b/commit/{commit}">'
+        f"<code>{commit[:7]}</code></a>"
+    )
+
+
+# ----------------------------------------------------------------------------------- previews
+
+
+def test_links_to_terms_and_references_carry_what_they_mean():
+    body = (
+        '<a class="reference internal" href="glossary.html#term-head"><span>head</span></a>'
+        '<a class="reference internal" href="#id3" title="A. Author. A &amp; B.">2020</a>'
+        '<a class="reference internal" href="other.html#section">other</a>'
+    )
+    found = previews.with_previews(body, {"term-head": "One of <several>."})
+    assert 'href="glossary.html#term-head" data-preview="One of &lt;several&gt;."' in found
+    assert 'href="#id3" data-preview="A. Author. A &amp; B."' in found
+    assert "title=" not in found
+    assert found.count("data-preview") == 2
+
+
+def test_formulas_in_a_preview_are_plain_text():
+    words = nodes.paragraph("", "", nodes.math("", r"q k^\top / \sqrt{d_{head}}"))
+    assert previews.in_plain_words(words) == "q kᵀ / √d_head"
+
+
+# ------------------------------------------------------------------------- words for other sites
+
+
+def test_the_pages_stand_where_github_publishes_them():
+    assert social.address("https://github.com/Someone/book") == "https://someone.github.io/book/"
+
+
+def test_the_picture_has_the_size_that_other_sites_expect(tmp_path):
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    figure = social.draw(config["title"], "Below.")
+    figure.savefig(tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.size == (1200, 630)
+    for text in figure.texts:
+        assert text.get_window_extent().x1 < 1170, text.get_text()
+
+
+# ------------------------------------------------------------------------------- corrections
+
+
+def test_chinese_is_marked_in_texts_and_nowhere_else():
+    page = '<title>中文</title><p title="中文">see 注意力, or 桶（哈希）</p><script>"中文"</script>'
+    assert finish.corrected(page) == (
+        '<title>中文</title><p title="中文">see <span lang="zh-Hans">注意力</span>, or '
+        '<span lang="zh-Hans">桶（哈希）</span></p><script>"中文"</script>'
+    )
+
+
+def test_names_in_tables_may_break_where_they_are_made_of_parts():
+    code = '<code><span class="pre">a_b/test.py</span></code>'
+    broken = code.replace("a_b/test.py", "a_<wbr>b/<wbr>test.<wbr>py")
+    assert finish.corrected(f"<td><p>{code}</p></td>{code}") == f"<td><p>{broken}</p></td>{code}"
+
+
+def test_ampersands_of_addresses_are_escaped_once():
+    page = '<a href="x?a=1&b=2&amp;c=3&#x27;">a & b</a>'
+    assert finish.corrected(page) == '<a href="x?a=1&amp;b=2&amp;c=3&#x27;">a & b</a>'
+
+
+def test_the_address_of_the_book_leads_to_its_first_page_and_has_its_picture():
+    page = (
+        '<title>The book</title><meta property="og:image" content="a.png" />'
+        '<meta name="description" content="b" /><meta name="viewport" content="c" />'
+    )
+    found = finish.front("book/intro.html", page)
+    assert '<meta http-equiv="refresh" content="0; url=book/intro.html">' in found
+    assert "<title>The book</title>" in found
+    assert 'property="og:image"' in found
+    assert 'name="description"' in found
+    assert "viewport" not in found

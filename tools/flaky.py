@@ -1,0 +1,179 @@
+"""Run the suite again and again under other conditions, and compare what each test says.
+
+    python tools/flaky.py [--more 10] [--processes 2] [PATH ...]
+
+Each run has another order of files and of the tests in each, a thread count, and a set of the
+processor's instructions, which changes last digits. A test that passes here and fails there is
+told, with both conditions. Outcomes stay in _build/flaky until the package or the tests change: some
+runs can be done in one night and more in the next, and results/flaky.json says which were, and
+what was found.
+
+The same file is the plugin of pytest that puts tests into the order of a run and notes outcomes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import stamps
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "results" / "flaky.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Conditions: `order` is "as written", "reversed", or the seed of a shuffle."""
+
+    order: str
+    threads: int
+    instructions: str
+
+
+RUNS = [
+    Run("as written", 1, "default"),
+    Run("reversed", 2, "avx2"),
+    *(
+        Run(str(seed), threads, instructions)
+        for seed, (threads, instructions) in enumerate(
+            itertools.product((1, 2), ("avx2", "default", "avx512", "default")), start=1
+        )
+    ),
+]
+
+# --------------------------------------------------------------------------- the plugin
+
+outcomes: dict[str, str] = {}
+
+
+def in_order(names: Sequence[str], order: str) -> list[int]:
+    """Places of test names ("file::test") in a run's order: files stay together."""
+    if order == "as written":
+        return list(range(len(names)))
+    if order == "reversed":
+        return list(reversed(range(len(names))))
+    chance = random.Random(int(order))
+    files: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        files.setdefault(name.split("::")[0], []).append(place)
+    groups = list(files.values())
+    chance.shuffle(groups)
+    return [place for group in groups for place in chance.sample(group, len(group))]
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    order = in_order([item.nodeid for item in items], os.environ["TINYATTN_ORDER"])
+    items[:] = [items[place] for place in order]
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        worst = max(outcomes.get(report.nodeid, ""), report.outcome, key=_badness)
+        outcomes[report.nodeid] = worst
+
+
+def _badness(outcome: str) -> int:
+    return ["", "passed", "skipped", "failed"].index(outcome)
+
+
+def pytest_sessionfinish(session: Any) -> None:
+    if not hasattr(session.config, "workerinput"):  # the process that hears of all tests
+        Path(os.environ["TINYATTN_OUTCOMES"]).write_text(json.dumps(outcomes), encoding="utf-8")
+
+
+# ----------------------------------------------------------------------------- the runs
+
+
+def run(one: Run, paths: list[str], processes: int, kept: Path) -> None:
+    """Run the suite under these conditions; what each test said goes to `kept`, with the seconds."""
+    said = kept.with_suffix(".said")
+    environment = {
+        **os.environ,
+        "TINYATTN_ORDER": one.order,
+        "TINYATTN_OUTCOMES": str(said),
+        "OMP_NUM_THREADS": str(one.threads),
+        "ATEN_CPU_CAPABILITY": one.instructions,
+    }
+    options = ["-p", "flaky", "-p", "no:cacheprovider", "-q", "--tb=short"]
+    options += ["-n", str(processes), "--dist=loadfile"] if processes > 1 else []
+    command = [sys.executable, "-m", "pytest", *options, *paths]
+    start = time.monotonic()
+    subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    if not said.is_file():
+        sys.exit(f"pytest came to no end: {' '.join(command)}")
+    content = {"seconds": round(time.monotonic() - start), "said": json.loads(said.read_text())}
+    kept.write_text(json.dumps(content), encoding="utf-8")
+
+
+def differences(runs: list[tuple[Run, dict[str, str]]]) -> list[str]:
+    """A sentence for every test that did not say the same in all runs."""
+    found = []
+    for name in sorted({name for _, said in runs for name in said}):
+        said = {one: outcome.get(name, "missing") for one, outcome in runs}
+        if len(set(said.values())) > 1:
+            cases = (f"{outcome} with {describe(one)}" for one, outcome in said.items())
+            found.append(f"{name}: {'; '.join(cases)}")
+    return found
+
+
+def describe(one: Run) -> str:
+    threads = f"{one.threads} thread{'s' * (one.threads > 1)}"
+    return f"order {one.order}, {threads}, {one.instructions} instructions"
+
+
+def code_here(paths: list[str]) -> str:
+    """A digest of the package, the tests and the question, which outcomes belong to."""
+    files = [*stamps.sources(), *sorted((ROOT / "tests").rglob("*.py"))]
+    text = " ".join([*paths, *map(stamps.digest, files)])
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("paths", nargs="*", help="only these tests; without, all there are")
+    parser.add_argument("--more", type=int, default=len(RUNS), help="runs to add to those kept")
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    folder = ROOT / "_build" / "flaky" / code_here(options.paths)
+    folder.mkdir(parents=True, exist_ok=True)
+    found, lines, left = [], [], options.more
+    for place, one in enumerate(RUNS):
+        kept = folder / f"{place}.json"
+        if not kept.is_file():
+            if not left:
+                continue
+            left -= 1
+            run(one, options.paths, options.processes, kept)
+        content = json.loads(kept.read_text(encoding="utf-8"))
+        found.append((one, content["said"]))
+        counts = Counter(content["said"].values())
+        lines.append({**asdict(one), **counts, "seconds": content["seconds"]})
+        print(f"{describe(one)}: {dict(counts)}", flush=True)
+    differing = differences(found)
+    print(*differing, f"{len(differing)} tests differ between {len(found)} runs", sep="\n")
+    record = {
+        "paths": options.paths or ["the whole suite"],
+        "runs": lines,
+        "differences": differing,
+        "stamp": stamps.stamp(stamps.sources()),
+    }
+    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    RECORD.write_text(text, encoding="utf-8")
+    return int(bool(differing))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

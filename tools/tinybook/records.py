@@ -1,0 +1,131 @@
+"""The directive {records}: what the longer checks found, read from results/ when the book is built.
+
+    ```{records} mutants
+    ```
+
+shows what `make mutants` wrote; {records} survivors, {records} flaky and {records} binder show the
+rest. Each names the commit and the date, and says what is older than the code.
+"""
+
+import json
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+import stamps
+
+
+def percent(part: int, whole: int) -> str:
+    """Rounded down: 100 % is said of all and of nothing less."""
+    return f"{100 * part // whole} %"
+
+
+def mutants(record: dict) -> list[tuple[str, ...]]:
+    """A row for each module, and one for all."""
+    rows = []
+    for name, module in record["modules"].items():
+        explained = sum(bool(one["why"]) for one in module["survived"])
+        when = f"{module['stamp']['date']}, {module['stamp']['commit']}"
+        numbers = module["changes"], module["sample"], module["killed"], explained
+        rows.append((name, *numbers, when))
+    sums = [sum(row[column] for row in rows) for column in (1, 2, 3, 4)]
+    return [
+        (name, str(changes), str(tried), str(seen), str(same), percent(seen + same, tried), when)
+        for name, changes, tried, seen, same, when in [*rows, ("all", *sums, "")]
+    ]
+
+
+def survivors(record: dict) -> list[tuple[str, str, str, str]]:
+    """Module, line, what became of it, and why no test sees that."""
+    return [
+        (name, one["old"], one["new"], one["why"] or "not explained yet")
+        for name, module in record["modules"].items()
+        for one in module["survived"]
+    ]
+
+
+def flaky(record: dict) -> list[tuple[str, ...]]:
+    """A row for each run."""
+    outcomes = ("passed", "failed", "skipped")
+    return [
+        (
+            run["order"],
+            str(run["threads"]),
+            run["instructions"],
+            *(str(run.get(outcome, 0)) for outcome in outcomes),
+        )
+        for run in record["runs"]
+    ]
+
+
+def binder(record: dict) -> list[tuple[str, str]]:
+    """What, and how much of it."""
+    rows = [
+        ("packages installed", str(record["packages"])),
+        ("MiB on disk", str(record["disk_mib"])),
+        ("MiB of memory that a process may hold", str(record["memory_limit_mib"])),
+    ]
+    chapters = record["chapters"].items()
+    return rows + [(f"MiB that {name} held", str(one["peak_mib"])) for name, one in chapters]
+
+
+def made(record: dict) -> str:
+    """When, on what, and of which tests, in a sentence."""
+    one = record["stamp"]
+    what = f", of {', '.join(record['paths'])}" if "paths" in record else ""
+    return f"Made on {one['date']}, at commit {one['commit']}{what}."
+
+
+class Records(SphinxDirective):
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        kind = self.arguments[0]
+        name = "mutants" if kind == "survivors" else kind
+        path = Path(self.env.app.srcdir, "results", f"{name}.json")
+        self.env.note_dependency(str(path))
+        if not path.is_file():
+            return [nodes.paragraph("", f"Not done yet: {stamps.RECORDS[name]} does it.")]
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if kind == "survivors":
+            return [listed(survivors(record))]
+        heads = {
+            "mutants": ["module", "changes", "tried", "seen", "the same", "share", "when"],
+            "flaky": ["order", "threads", "instructions", "passed", "failed", "skipped"],
+            "binder": ["what", "how much"],
+        }
+        rows = {"mutants": mutants, "flaky": flaky, "binder": binder}[name](record)
+        sentences = [made(record)] if "stamp" in record else []
+        if name == "flaky":
+            sentences.append(f"Tests that said two things: {len(record['differences'])}.")
+        old = stamps.stale(name, path.parent)
+        sentences += [f"Older than the code: {one}." for one in old] or [
+            "The code is the same now."
+        ]
+        return [table(heads[name], rows), *(nodes.paragraph("", one) for one in sentences)]
+
+
+def listed(rows: list[tuple[str, str, str, str]]) -> nodes.bullet_list:
+    items = []
+    for module, old, new, why in rows:
+        words = [nodes.Text(f"{module}: "), nodes.literal("", old), nodes.Text(" became ")]
+        words += [nodes.literal("", new) if new else nodes.Text("nothing")]
+        items.append(nodes.list_item("", nodes.paragraph("", "", *words, nodes.Text(f": {why}."))))
+    return nodes.bullet_list("", *items)
+
+
+def table(head: list[str], rows: list[tuple[str, ...]]) -> nodes.table:
+    group = nodes.tgroup(cols=len(head))
+    group += [nodes.colspec(colwidth=1) for _ in head]
+    group += nodes.thead("", row(tuple(head)))
+    group += nodes.tbody("", *map(row, rows))
+    return nodes.table("", group, classes=["checks"])
+
+
+def row(cells: tuple[str, ...]) -> nodes.row:
+    return nodes.row("", *(nodes.entry("", nodes.paragraph("", cell)) for cell in cells))
+
+
+def setup(app) -> None:
+    app.add_directive("records", Records)
