@@ -11,7 +11,7 @@ NOTEBOOKS := book/*.ipynb book/exercises/*.ipynb book/appendices/*.ipynb
 export OMP_NUM_THREADS := 1
 
 .PHONY: help book test lint code chapters site offline lab assignments results bench nightly
-.PHONY: release mutants flaky audit binder fresh
+.PHONY: release mutants flaky audit binder lighthouse fresh
 .NOTPARALLEL:
 
 help:
@@ -28,8 +28,10 @@ help:
 	@echo "make flaky     run the suite in other orders, thread counts and instruction sets"
 	@echo "make audit     ask whether a package that is installed has a known weakness"
 	@echo "make binder    install and run as Binder does, within its memory"
+	@echo "make lighthouse   ask Lighthouse about some pages of the book; needs node"
 	@echo "make fresh     say which of the records in results/ are older than the code"
 	@echo "The parts of make test are make lint, make code, make chapters and make site."
+	@echo "What chapters take, for their last lines: make chapters RECORD=--record"
 	@echo "Other versions, in a new .venv: make test PYTHON=python3.12 TORCH=2.5.1"
 
 book: .venv/book
@@ -52,10 +54,13 @@ code: .venv/test
 	$(BIN)/pytest -n 2 --dist loadfile --ignore=tests/site
 
 chapters: .venv/test
-	$(BIN)/python tools/chapters.py $(NOTEBOOKS)
+	$(BIN)/python tools/chapters.py $(RECORD) $(NOTEBOOKS)
 
 site: .venv/test book
 	$(BIN)/pytest -n 2 tests/site
+
+lighthouse: .venv/test book
+	$(BIN)/python tools/lighthouse.py
 
 lab: .venv/lab
 	$(BIN)/jupyter lab book/intro.ipynb
@@ -71,9 +76,11 @@ bench: export OMP_NUM_THREADS := 2
 bench: .venv/bench
 	$(BIN)/python -m benchmarks
 
-# The chapters once more on the slowest instructions that PyTorch has: other last digits.
+# The chapters once more on the slowest instructions that PyTorch has: other last digits. Thirty
+# submissions of an assignment, for the seconds that one takes.
 nightly: test results binder mutants
 	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py $(NOTEBOOKS)
+	$(BIN)/python tools/grade_many.py
 	$(BIN)/python tools/flaky.py --more 2
 	$(BIN)/python tools/stamps.py
 

@@ -211,8 +211,8 @@ def test_heads_are_computed_as_many_at_a_time_as_the_cache_holds(monkeypatch, pa
 
 
 def test_each_piece_is_a_slice_of_heads_and_all_heads_have_their_turn(monkeypatch):
-    groups = schedule(Window(3), 200)
-    monkeypatch.setattr(engine, "CACHED_SCORES", 3 * 64 * 70 + 1)
+    groups = schedule(Random(200, 3, seed=0), 200)  # no two of them are alike
+    monkeypatch.setattr(engine, "CACHED_SCORES", 3 * 64 * 200 + 1)
     for n_heads in (1, 5, 64):
         turns = {}
         for group, heads in engine._pieces(groups, n_heads):
@@ -220,6 +220,20 @@ def test_each_piece_is_a_slice_of_heads_and_all_heads_have_their_turn(monkeypatc
             assert count == 1 or count * group.n_pairs <= engine.CACHED_SCORES
             turns.setdefault(id(group), []).extend(range(n_heads)[heads])
         assert list(turns.values()) == [list(range(n_heads))] * len(groups.groups)
+
+
+def test_of_groups_that_are_alike_each_has_its_turn_with_each_head(monkeypatch):
+    groups = schedule(BlockLocal(60), 60 * 23)
+    monkeypatch.setattr(engine, "CACHED_SCORES", 6 * 60**2 + 1)
+    for n_heads in (1, 5, 64):
+        turns = []
+        for group, heads in engine._pieces(groups, n_heads):
+            firsts = group.queries.take(torch.arange(60 * 23)[None, :, None])[:, 0, 0].tolist()
+            count = len(firsts) * len(range(n_heads)[heads])
+            assert count * group.n_pairs <= engine.CACHED_SCORES
+            turns += [(first, head) for first in firsts for head in range(n_heads)[heads]]
+        expected = [(first, head) for first in range(0, 60 * 23, 60) for head in range(n_heads)]
+        assert sorted(turns) == expected
 
 
 def test_each_head_follows_its_own_rule_and_equal_ones_share_a_schedule():

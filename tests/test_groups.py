@@ -80,7 +80,8 @@ def test_every_allowed_pair_of_a_public_pattern_is_in_one_group(rule, n, n_k):
 def test_the_size_of_a_group_does_not_change_the_meaning(rule, block_size):
     lowered = schedule(rule.pattern, 40, 43, block_size=block_size)
     assert_holds_each_pair_once(lowered, rule.mask(40, 43))
-    most = 2 * block_size if rule.pattern.order is None else groups.COPIES_PAY * block_size
+    ordered = rule.pattern.order is not None
+    most = block_size * (groups.COPIES_PAY if ordered else groups.MOST_TOGETHER)
     assert all(group.queries.n <= most for group in lowered.groups)
 
 
@@ -166,7 +167,8 @@ def test_queries_stay_together_as_long_as_that_adds_no_keys():
     for rule, sizes in [
         (BlockLocal(100), {100}),
         (BlockLocal(128, before=1), {128, 104}),
-        (BlockLocal(200), {64, 8}),
+        (BlockLocal(200), {200}),
+        (BlockLocal(800), {512, 800 - 512, 200}),
         (Strided(10), {100}),
         (Window(3), {64, 40}),
         (BlockLocal(100) & Causal(), {64, 36}),

@@ -64,8 +64,7 @@ def source(chapter: str, seed: int) -> NotebookNode:
     cells = [_markdown(chapter, "title", _title(chapter, opening))]
     cells += [
         _code(f"{chapter}-setup-{number}", cell.source, locked=True)
-        for number, cell in enumerate(opening, start=1)
-        if cell.cell_type == "code"
+        for number, cell in enumerate(_imports(opening), start=1)
     ]
     for part in parts:
         cells += _cells(chapter, part, seed)
@@ -79,8 +78,7 @@ def solutions(chapter: str) -> NotebookNode:
     cells = [_markdown(chapter, "title", _title(chapter, opening, suffix=": solutions"))]
     cells += [
         new_code_cell(cell.source, id=f"{chapter}-setup-{number}")
-        for number, cell in enumerate(opening, start=1)
-        if cell.cell_type == "code"
+        for number, cell in enumerate(_imports(opening), start=1)
     ]
     for part in parts:
         name = _cell_name(part.name)
@@ -94,11 +92,22 @@ def solutions(chapter: str) -> NotebookNode:
     return new_notebook(cells=cells, metadata=copy.deepcopy(METADATA))
 
 
+def _imports(opening: list[NotebookNode]) -> list[NotebookNode]:
+    """The code above the first exercise, without what only the book's own page needs."""
+    return [
+        cell
+        for cell in opening
+        if cell.cell_type == "code" and "remove-cell" not in cell.metadata.get("tags", [])
+    ]
+
+
 def _cells(chapter: str, part: Part, seed: int) -> list[NotebookNode]:
     name, answer = _cell_name(part.name), answer_expression(part)
     seen = HIDDEN_TEST.format(name=part.name, answer=answer, seed=SEEN_SEED)
     hidden = HIDDEN_TEST.format(name=part.name, answer=answer, seed=seed)
-    rest = exercise(part.name).points - SEEN_POINTS
+    one = exercise(part.name)
+    rest = one.points - SEEN_POINTS
+    where = "" if one.kind == "predict" else ", for the same answer on other inputs"
     return [
         _markdown(name, "task", plain(part.exercise.source, _where(chapter))),
         _code(
@@ -116,7 +125,7 @@ def _cells(chapter: str, part: Part, seed: int) -> list[NotebookNode]:
         ),
         _code(
             f"{name}-hidden",
-            f"# {_points(rest)} for an answer that is right on other inputs too.\n{hidden}",
+            f"# {_points(rest)} after you have handed in{where}.\n{hidden}",
             grade=True,
             locked=True,
             points=rest,

@@ -17,39 +17,31 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
+import multiprocessing
 import secrets
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import nbformat
 import psutil
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
-from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
+from nbgrader.converters import GenerateAssignment, GenerateFeedback
+from sqlalchemy.exc import SAWarning
 
-from course import SETTINGS, configuration, convert, gradebook
+import grade_alone
+from course import SETTINGS, convert, gradebook
+from grade_alone import CPU_SECONDS, TOKEN, Limits
 
+FORKS = multiprocessing.get_context(None if sys.platform == "win32" else "forkserver")
 LARGEST_NOTEBOOK = 5_000_000  # bytes of a submission
-LARGEST_FILE = 50_000_000  # bytes that a submission may write
-TOKEN = "TINYATTN_GRADING"  # in the environment of every process that a submission starts
-KEPT_ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "OMP_NUM_THREADS", "SYSTEMROOT")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one submission may use: seconds for a cell and for all, memory of a process."""
-
-    cell_seconds: int = 30
-    seconds: int = 300
-    memory_gib: float = 6.0
 
 
 @dataclass
@@ -59,11 +51,18 @@ class Marks:
     student: str
     status: str = "graded"
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     points: dict[str, float] = field(default_factory=dict)
 
     @property
     def score(self) -> float:
         return sum(self.points.values())
+
+
+def preload() -> None:
+    """Import nbgrader once, in the process from which those of the submissions are forked."""
+    if sys.platform != "win32":
+        FORKS.set_forkserver_preload(["grade_alone"])
 
 
 def grade_all(
@@ -110,6 +109,8 @@ def grade_one(course: Path, assignment: str, student: str, tests: Path, limits: 
         except ValueError as error:
             marks.status = str(error)
         marks.seconds = time.perf_counter() - start
+        if marks.status == "graded":
+            marks.cpu_seconds = float((alone.parent / CPU_SECONDS).read_text())
         _keep(course, alone, assignment, marks, given)
     return marks
 
@@ -128,49 +129,60 @@ def _hand_in(course: Path, alone: Path, assignment: str, student: str) -> Notebo
         raise ValueError(f"the notebook cannot be read: {type(error).__name__}") from error
     there = alone / "submitted" / student / assignment
     there.mkdir(parents=True)
+    _without_copies(notebook)
     nbformat.write(notebook, there / given.name)
     return notebook
+
+
+def _without_copies(notebook: NotebookNode) -> None:
+    """Only the first cell of an id stays a cell of the assignment; nbgrader stumbles over copies."""
+    seen = set()
+    for cell in notebook.cells:
+        marks = cell.metadata.get("nbgrader")
+        name = marks.get("grade_id") if isinstance(marks, dict) else None
+        if not isinstance(name, str) or name in seen:
+            cell.metadata.pop("nbgrader", None)
+        else:
+            seen.add(name)
 
 
 def _run(alone: Path, assignment: str, student: str, limits: Limits) -> str:
     """Run nbgrader's autograder on the course that holds one submission; how it ended."""
     token = secrets.token_hex(16)
-    home = alone.parent / "home"
-    home.mkdir()
-    environment = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
-    environment |= {"HOME": str(home), "TMPDIR": str(home), "IPYTHONDIR": str(home), TOKEN: token}
-    command = [sys.executable, __file__, "--alone", str(alone), assignment, "--students", student]
-    command += ["--cell-seconds", str(limits.cell_seconds), "--seconds", str(limits.seconds)]
-    command += ["--memory-gib", str(limits.memory_gib)]
-    with (alone.parent / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command, env=environment, cwd=home, stdout=log, stderr=log, stdin=subprocess.DEVNULL
-        )
-        try:
-            code = process.wait(timeout=limits.seconds)
-        except subprocess.TimeoutExpired:
-            code = None
-        finally:
-            _kill_all(process, token)
+    process = FORKS.Process(
+        target=grade_alone.grade_alone, args=(alone, assignment, student, limits, token)
+    )
+    process.start()
+    process.join(limits.seconds)
+    code = process.exitcode
+    _kill_all(process, token)
     if code is None:
         return f"stopped after {limits.seconds} s"
     if code == 0:
         return "graded"
-    said = (alone.parent / "log").read_text(encoding="utf-8", errors="replace")
+    log = alone.parent / "log"
+    said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     if "DeadKernelError" in said or "Kernel died" in said:
         return "the kernel died"
-    return "grading failed: " + ([line for line in said.splitlines() if line.strip()] or ["?"])[-1]
+    return f"grading failed: {_error(said)}"
 
 
-def _kill_all(process: subprocess.Popen, token: str) -> None:
+def _error(said: str) -> str:
+    """The last line of the first traceback; nbgrader follows it with one of its own."""
+    lines = said.split("Traceback (most recent call last):", 1)[-1].splitlines()[1:]
+    return next((line for line in lines if line[:1].strip()), "no reason was given")[:200]
+
+
+def _kill_all(process: BaseProcess, token: str) -> None:
     """End the grading process, its kernel, and what the kernel started."""
+    process.kill()
+    process.join()
     for one in psutil.process_iter():
         try:
-            if one.pid != os.getpid() and one.environ().get(TOKEN) == token:
-                one.send_signal(signal.SIGKILL)
+            if one.environ().get(TOKEN) == token:
+                one.kill()
         except psutil.Error:
             continue
-    process.wait()
 
 
 def _keep(
@@ -225,62 +237,48 @@ def _ungraded(
 
 
 def write_marks(course: Path, assignment: str, marks: list[Marks]) -> Path:
-    """A row for each submission: how grading ended, the score, and the points of every exercise."""
+    """A row for each submission: how grading ended, the score, and the points of every exercise.
+
+    Rows of submissions that were not graded this time stay.
+    """
     with gradebook(course) as book:
-        worth = {
-            cell.name: cell.max_score
-            for cell in book.find_notebook(assignment, assignment).grade_cells
-        }
-    ones = list(dict.fromkeys(name.rsplit("-", 1)[0] for name in worth))
+        cells = book.find_notebook(assignment, assignment).grade_cells
+        worth = {cell.name: cell.max_score for cell in cells}
+    ones = list(dict.fromkeys(_exercise(name) for name in worth))
     path = course / "marks" / f"{assignment}.csv"
     path.parent.mkdir(exist_ok=True)
+    rows = {}
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = {row["student"]: row for row in csv.DictReader(file)}
+    for one in marks:
+        points = dict.fromkeys(ones, 0.0)
+        for name, earned in one.points.items():
+            points[_exercise(name)] += earned
+        rows[one.student] = {
+            "student": one.student,
+            "score": one.score,
+            "max_score": sum(worth.values()),
+            "status": one.status,
+            "seconds": f"{one.seconds:.1f}",
+            **points,
+        }
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["student", "score", "max_score", "status", "seconds", *ones])
-        for one in marks:
-            by_exercise = [
-                sum(
-                    points
-                    for name, points in one.points.items()
-                    if name.rsplit("-", 1)[0] == exercise
-                )
-                for exercise in ones
-            ]
-            row = [one.student, one.score, sum(worth.values()), one.status, f"{one.seconds:.1f}"]
-            writer.writerow([*row, *by_exercise])
+        columns = ["student", "score", "max_score", "status", "seconds", *ones]
+        writer = csv.DictWriter(file, columns, restval=0.0, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows[student] for student in sorted(rows))
     return path
+
+
+def _exercise(cell: str) -> str:
+    """The exercise of a graded cell: "attention-row" of "attention-row-hidden"."""
+    return cell.rsplit("-", 1)[0]
 
 
 def give_feedback(course: Path, assignment: str) -> None:
     """Write feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html for every graded submission."""
     convert(GenerateFeedback, course, assignment, force=True)
-
-
-def grade_alone(alone: Path, assignment: str, student: str, limits: Limits) -> None:
-    """In the process of one submission: limit it, then let nbgrader grade."""
-    import resource
-
-    from nbgrader.preprocessors import Execute
-
-    from shielded_execute import ShieldedExecute
-
-    memory = int(limits.memory_gib * 2**30)
-    for what, most in (
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_FSIZE, LARGEST_FILE),
-        (resource.RLIMIT_CPU, limits.seconds),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(what, (most, most))
-    steps = [
-        ShieldedExecute if step is Execute else step
-        for step in Autograde.autograde_preprocessors.default_args[0]
-    ]
-    config = configuration(alone)
-    config.Execute.timeout = limits.cell_seconds
-    convert(
-        Autograde, alone, assignment, student, config, autograde_preprocessors=steps, force=True
-    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -292,14 +290,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cell-seconds", type=int, default=Limits.cell_seconds)
     parser.add_argument("--seconds", type=int, default=Limits.seconds)
     parser.add_argument("--memory-gib", type=float, default=Limits.memory_gib)
-    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     limits = Limits(given.cell_seconds, given.seconds, given.memory_gib)
-    if given.alone:
-        grade_alone(given.course, given.assignment, given.students[0], limits)
-        return 0
     if sys.platform == "win32":
         parser.error("limits need Linux or macOS; on Windows, WSL has them")
+    warnings.simplefilter("ignore", SAWarning)  # nbgrader's own way with its database
+    preload()
     marks = grade_all(given.course, given.assignment, limits, given.jobs, given.students)
     give_feedback(given.course, given.assignment)
     for one in marks:

@@ -60,6 +60,20 @@ def wanted_python(folder: Path) -> str:
     return re.fullmatch(r"python-(\d\.\d+)\s*", (folder / "binder/runtime.txt").read_text())[1]
 
 
+def without_an_index_that_is_silent(folder: Path) -> bool:
+    """Take out the index of CPU builds where it cannot be reached; whether it could be.
+
+    pip would ask it again and again for every package: a quarter of an hour for nothing.
+    """
+    file = folder / "binder" / "requirements.txt"
+    text = file.read_text(encoding="utf-8")
+    index = re.search(r"^--extra-index-url (\S+)\n", text, re.MULTILINE)
+    answers = run(sys.executable, folder / "tools" / "cpu_wheels.py", index[1], cwd=folder)
+    if not answers.strip():
+        file.write_text(text.replace(index[0], ""), encoding="utf-8")
+    return bool(answers.strip())
+
+
 def size(folder: Path) -> int:
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return sum(path.stat().st_size for path in files)
@@ -104,6 +118,8 @@ def main(notebooks: list[str]) -> None:
         folder = checkout(Path(temporary, "repository"))
         if wanted_python(folder) != ".".join(map(str, sys.version_info[:2])):
             sys.exit(f"Binder's Python is {wanted_python(folder)}: start this with it")
+        index = without_an_index_that_is_silent(folder)
+        print(f"the index of CPU builds {'answers' if index else 'cannot be reached'}", flush=True)
         start = time.monotonic()
         home = Path(temporary, "environment")
         python = install(folder, home)
@@ -120,6 +136,7 @@ def main(notebooks: list[str]) -> None:
     record = {
         "python": ".".join(map(str, sys.version_info[:3])),
         "torch": next(one["version"] for one in listed if one["name"] == "torch"),
+        "cpu_index_reached": index,
         "packages": len(listed),
         "disk_mib": round(held / 2**20),
         "install_seconds": seconds,

@@ -1,7 +1,8 @@
 """Read the notebooks of book/exercises: which cells make up which exercise.
 
-A page opens with untagged cells: its title, and imports. Then each exercise is five cells, told
-apart by a tag, in this order:
+A page opens with cells that have none of these tags: its title, and imports. (The cell that installs
+the package on Colab is no Python, and is left out.) Then each exercise is five cells, told apart by
+a tag, in this order:
 
     exercise   markdown: `## 1. Title`, the line of kind, difficulty, minutes and points, the task
     stub       code: the empty answer
@@ -17,6 +18,8 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+
+from notebooks import is_for_colab
 
 PAGES = Path(__file__).parents[1] / "book" / "exercises"
 ORDER = ("exercise", "stub", "check", "hints", "solution")
@@ -41,7 +44,7 @@ def read_page(path: Path) -> tuple[list[NotebookNode], list[Part]]:
     Raises:
         ValueError: if cells are missing, out of order, or untagged after the first exercise.
     """
-    cells = nbformat.read(path, as_version=4).cells
+    cells = [c for c in nbformat.read(path, as_version=4).cells if not is_for_colab(c)]
     roles = [_role(cell, path) for cell in cells]
     n_opening = roles.index("exercise") if "exercise" in roles else len(cells)
     found, opening = roles[n_opening:], cells[:n_opening]

@@ -1,6 +1,7 @@
 """Change the package in one small way at a time, and see whether its own tests notice.
 
-    python tools/mutants.py [WORD ...] [--sample 60] [--minutes 30] [--again] [--survivors]
+    python tools/mutants.py [WORD ...] [--sample 60] [--minutes 30] [--again]
+    python tools/mutants.py [WORD ...] --survivors [--only EXPRESSION]
 
 cosmic-ray makes the changes: another operator, a number one higher, `not` before a condition, a
 loop that never runs. Of those that a module allows, a sample drawn with a fixed seed is tried. What
@@ -144,7 +145,8 @@ def mutant(source: str, name: str, occurrence: int, line: int) -> Mutant | None:
         return None
     diff = list(difflib.ndiff(source.splitlines(), text.splitlines()))
     old, new = (
-        " ".join(one[2:].strip() for one in diff if one.startswith(sign)) for sign in ("- ", "+ ")
+        " ".join(one[2:].strip() for one in diff if one.startswith(sign)).strip()
+        for sign in ("- ", "+ ")
     )
     return Mutant(name.removeprefix("core/"), line, old, new, text)
 
@@ -183,13 +185,15 @@ def modules() -> list[str]:
     return [name for name in names if tests_of(name)]
 
 
-def run(tests: list[str], copy: Path, seconds: float, report: Path | None = None) -> int:
+def run(
+    tests: list[str], copy: Path, seconds: float, report: Path | None = None, only: str = ""
+) -> int:
     """Run tests on a copy of the package in a process of its own; its exit code."""
     pid = os.fork()
     if pid == 0:
         code = BROKEN
         try:
-            code = _run_here(tests, copy, report)
+            code = _run_here(tests, copy, report, only)
         finally:
             os._exit(code)
     end = time.monotonic() + seconds
@@ -204,7 +208,7 @@ def run(tests: list[str], copy: Path, seconds: float, report: Path | None = None
         time.sleep(0.02)
 
 
-def _run_here(tests: list[str], copy: Path, report: Path | None) -> int:
+def _run_here(tests: list[str], copy: Path, report: Path | None, only: str) -> int:
     import resource  # which Windows does not have, nor does it fork
 
     import pytest
@@ -218,7 +222,8 @@ def _run_here(tests: list[str], copy: Path, report: Path | None) -> int:
     sys.path.insert(0, str(copy))
     os.chdir(ROOT)
     options = ["-o", "addopts=--import-mode=importlib", "-p", "no:cacheprovider", "-x", "-q"]
-    options += ["--doctest-modules", "--tb=no", "-k", NEEDS_SHAPE_CHECKS]
+    wanted = f"{NEEDS_SHAPE_CHECKS} and ({only})" if only else NEEDS_SHAPE_CHECKS
+    options += ["--doctest-modules", "--tb=no", "-k", wanted]
     code = int(pytest.main([*options, "-c", str(ROOT / "pyproject.toml"), *tests]))
     imported = sys.modules.get("tinyattn")
     if imported is not None and Path(imported.__file__).parents[1] != copy:
@@ -239,29 +244,31 @@ def warm(names: list[str]) -> None:
 class Bench:
     """A copy of the package in which one module is changed again and again."""
 
-    def __init__(self, module: str, folder: Path) -> None:
+    def __init__(self, module: str, folder: Path, only: str = "") -> None:
+        self.only = only
         self.copy = folder / "copy"
         shutil.copytree(PACKAGE, self.copy / "tinyattn", ignore=shutil.ignore_patterns("__pyc*"))
         self.file = self.copy / "tinyattn" / module
         self.healthy = self.file.read_text(encoding="utf-8")
         self.tests = [str(self.file), *(str(ROOT / "tests" / test) for test in tests_of(module))]
         report = folder / "modules.json"
-        code = run(self.tests, self.copy, 600, report)
+        code = run(self.tests, self.copy, 600, report, only)
         if code:
             raise RuntimeError(f"the tests of {module} end with {code} without any change")
         warm(json.loads(report.read_text(encoding="utf-8")))
         start = time.monotonic()
-        code = run(self.tests, self.copy, 600)
+        code = run(self.tests, self.copy, 600, None, only)
         self.seconds = time.monotonic() - start
         if code:
             raise RuntimeError(f"the tests of {module} end with {code} the second time")
 
-    def survives(self, one: Mutant) -> bool:
+    def verdict(self, one: Mutant) -> str:
+        """What becomes of a change: "survived", "killed", or "timeout", which is killed too."""
         self.file.write_text(one.source, encoding="utf-8")
-        code = run(self.tests, self.copy, 10 + 4 * self.seconds)
+        code = run(self.tests, self.copy, 10 + 4 * self.seconds, None, self.only)
         if code in NO_VERDICT:
             raise RuntimeError(f"{NO_VERDICT[code]}, with {one.old!r} made {one.new!r}")
-        return code == 0
+        return {0: "survived", TIMEOUT: "timeout"}.get(code, "killed")
 
 
 # ---------------------------------------------------------------------------- what is written
@@ -281,7 +288,7 @@ def write(record: dict) -> None:
     why = {(one.file, one.old, one.new): one.why for one in EQUIVALENTS}
     for name, module in record["modules"].items():
         for one in module["survived"]:
-            one["why"] = why.get((name, one["old"], one["new"]))
+            one["why"] = why.get((name, one["old"].strip(), one["new"].strip()))
     record["modules"] = dict(sorted(record["modules"].items()))
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     RECORD.write_text(text, encoding="utf-8")
@@ -297,23 +304,25 @@ def try_module(module: str, size: int, kept: Path) -> dict:
         bench = Bench(module, Path(folder))
         for one in sample:
             if one.source not in known:
-                known[one.source] = bench.survives(one)
+                known[one.source] = bench.verdict(one)
                 with kept.open("a", encoding="utf-8") as file:
                     file.write(json.dumps([one.source, known[one.source]]) + "\n")
-    survivors = [one for one in sample if known[one.source]]
+    verdicts = [known[one.source] for one in sample]
+    survivors = [one for one in sample if known[one.source] == "survived"]
     kept.unlink(missing_ok=True)
     return {
         "tests": tests_of(module),
         "changes": changes,
         "sample": len(sample),
         "killed": len(sample) - len(survivors),
+        "timeouts": verdicts.count("timeout"),
         "survived": [_plain(one) for one in survivors],
         "seconds": round(time.monotonic() - start),
         "stamp": stamps.stamp([PACKAGE / module]),
     }
 
 
-def _kept(path: Path) -> Iterator[tuple[str, bool]]:
+def _kept(path: Path) -> Iterator[tuple[str, str]]:
     if path.is_file():
         for line in path.read_text(encoding="utf-8").splitlines():
             yield tuple(json.loads(line))
@@ -323,14 +332,18 @@ def _plain(one: Mutant) -> dict:
     return {"operator": one.operator, "line": one.line, "old": one.old, "new": one.new}
 
 
-def try_survivors(module: str, record: dict) -> dict:
-    """Try again what survived. What was killed once stays killed: tests only grow."""
+def try_survivors(module: str, record: dict, only: str) -> dict:
+    """Try again what survived. What was killed once stays killed: tests only grow.
+
+    With `only`, an expression of pytest's -k, just the tests that were added are run.
+    """
     source = (PACKAGE / module).read_text(encoding="utf-8")
     sample, _ = draw(source, module, record["sample"])
     before = {(one["old"], one["new"]) for one in record["survived"]}
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(module, Path(folder))
-        left = [one for one in sample if (one.old, one.new) in before and bench.survives(one)]
+        bench = Bench(module, Path(folder), only)
+        again = [one for one in sample if (one.old, one.new) in before]
+        left = [one for one in again if bench.verdict(one) == "survived"]
     return record | {
         "killed": record["sample"] - len(left),
         "survived": [_plain(one) for one in left],
@@ -345,6 +358,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start none after this")
     parser.add_argument("--again", action="store_true", help="also modules that are current")
     parser.add_argument("--survivors", action="store_true", help="only what survived before")
+    parser.add_argument("--only", default="", help="with --survivors: run just these tests")
     parser.add_argument("--explain", action="store_true", help="only add tests/equivalents.py")
     options = parser.parse_args()
     record = read()
@@ -364,7 +378,7 @@ def main() -> None:
             print("out of time: the next run goes on here")
             break
         if options.survivors:
-            new = try_survivors(module, before)
+            new = try_survivors(module, before, options.only)
         else:
             code = stamps.digest(PACKAGE / module)
             new = try_module(module, options.sample, state / f"{module.replace('/', '.')}.{code}")

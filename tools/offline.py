@@ -6,19 +6,15 @@ The same pages give the same bytes, on every machine and at every time.
 """
 
 import sys
-import tomllib
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from release import version
 
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "_build" / "html"
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # the first date that a zip can hold
 LEFT_OUT = {".buildinfo", ".nojekyll", "objects.inv"}
-
-
-def version() -> str:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return project["project"]["version"]
 
 
 def pack(site: Path, folder: Path) -> Path:

@@ -42,6 +42,12 @@ class ShieldedExecute(Execute):
                 path.unlink(missing_ok=True)
                 path.write_bytes(content)
 
+    def _get_timeout(self, cell):
+        """The imports at the top are ours: a slow machine's import of PyTorch costs nobody points."""
+        marks = cell.metadata.get("nbgrader", {}) if cell is not None else {}
+        is_ours = marks.get("locked") and not marks.get("grade")
+        return None if is_ours else super()._get_timeout(cell)
+
     def output(self, outs, msg, display_id, cell_index):
         content = msg["content"]
         if msg["msg_type"] == "stream":
@@ -67,6 +73,10 @@ class ShieldedExecute(Execute):
         reply = kwargs["execute_reply"]["content"]
         if _is_graded(cell) and reply["status"] != "ok" and not _has_error(cell):
             cell.outputs.append(new_output("error", ename="Error", evalue="", traceback=["Error"]))
+        for output in cell.outputs if _is_graded(cell) else []:
+            if output.output_type == "error":  # the lines above the message show the hidden test
+                said = output.evalue if output.ename == "AssertionError" else ""
+                output.traceback = [said or f"{output.ename}: {output.evalue}"]
 
 
 def _shortened(text: str, room: int) -> str:

@@ -9,11 +9,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from tinyattn.edge_list import AttendEdges
 from tinyattn.groups import Group, Groups, schedule
 from tinyattn.patterns import Pattern
 from tinyattn.places import Places
 
 CACHED_SCORES = 2**19  # scores computed at a time, so that they stay in the processor's cache
+LOG2_E = math.log2(math.e)  # exp(x) = 2^(x LOG2_E): exp is many times slower at -inf, 2^ is not
 
 
 def sparse_attention(
@@ -87,7 +89,10 @@ def attend(
         padding = torch.zeros(key_padding.shape, dtype=wide, device=q.device)
         padding = padding.masked_fill(~key_padding, -math.inf).repeat_interleave(h, 0)[..., None]
     flat = [x.flatten(0, 1).to(wide) for x in (q, k, v)]  # (b * h, n, d)
-    out = _Attend.apply(*flat, padding, groups, scale)
+    if groups.edges is None:
+        out = _Attend.apply(*flat, padding, groups, scale)
+    else:
+        out = AttendEdges.apply(*flat, padding, groups.edges, scale)
     return out.to(q.dtype).view(b, h, n_q, v.shape[-1])
 
 
@@ -101,16 +106,19 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, q, k, v, padding, groups, scale):
-        out = q.new_zeros(*q.shape[:2], v.shape[-1])
+        of_scores = scale * LOG2_E if groups.split_rows else scale
+        start = q.new_empty if groups.each_row_once else q.new_zeros
+        out = start(*q.shape[:2], v.shape[-1])
         lse = q.new_full((*q.shape[:2], 1), -math.inf) if groups.split_rows else None
         with torch.autocast(q.device.type, enabled=False):  # the dtype was chosen by `attend`
+            scratch = _Scratch(q)
             for group, heads in _pieces(groups, len(q)):
-                queries, keys = group.queries.take(q[heads]) * scale, group.keys.take(k[heads])
-                scores = _scores(group, queries, keys, _rows(padding, heads))
+                queries, keys = group.queries.take(q[heads]), group.keys.take(k[heads])
+                scores = _scores(group, queries, keys, of_scores, _rows(padding, heads), scratch)
                 values = group.keys.take(v[heads])
                 if lse is None:
                     weights = _softmax(scores, group, padding)
-                    group.queries.put(out[heads], torch.bmm(weights, values))
+                    group.queries.put_product(out[heads], weights, values)
                 else:
                     _merge(group.queries, out[heads], lse[heads], scores, values)
         ctx.save_for_backward(q, k, v, padding, out, lse)
@@ -125,64 +133,97 @@ class _Attend(torch.autograd.Function):
                 "attention(q, k, v, pattern.mask(n)) has"
             )
         q, k, v, padding, out, lse = ctx.saved_tensors
+        of_scores = ctx.scale if lse is None else ctx.scale * LOG2_E
         d_q, d_k, d_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         with torch.autocast(q.device.type, enabled=False):
+            scratch, more_scratch = _Scratch(q), _Scratch(q)
             for group, heads in _pieces(ctx.groups, len(q)):
-                queries, keys = group.queries.take(q[heads]) * ctx.scale, group.keys.take(k[heads])
-                scores = _scores(group, queries, keys, _rows(padding, heads))
+                queries, keys = group.queries.take(q[heads]), group.keys.take(k[heads])
+                scores = _scores(group, queries, keys, of_scores, _rows(padding, heads), scratch)
                 if lse is None:
                     weights = _softmax(scores, group, padding)
                 else:
-                    weights = scores.sub_(_finite(group.queries.take(lse[heads]))).exp_()
+                    weights = scores.sub_(_finite(group.queries.take(lse[heads]))).exp2_()
                 d_rows, rows = group.queries.take(d_out[heads]), group.queries.take(out[heads])
                 correction = (d_rows * rows).sum(dim=-1, keepdim=True)  # Σ_j weight_ij d_weight_ij
                 group.keys.add_product(d_v[heads], weights.transpose(1, 2), d_rows)
-                d_scores = torch.bmm(d_rows, group.keys.take(v[heads]).transpose(1, 2))
+                d_scores = more_scratch.product(d_rows, group.keys.take(v[heads]).transpose(1, 2))
                 d_scores.sub_(correction).mul_(weights)
                 group.queries.add_product(d_q[heads], d_scores, keys, alpha=ctx.scale)
-                group.keys.add_product(d_k[heads], d_scores.transpose(1, 2), queries)
+                group.keys.add_product(
+                    d_k[heads], d_scores.transpose(1, 2), queries, alpha=ctx.scale
+                )
         return d_q, d_k, d_v, None, None, None
 
 
 def _pieces(groups: Groups, n_heads: int) -> Iterator[tuple[Group, slice]]:
-    """Each group with as many heads at a time as keep its scores in the cache."""
-    for group in groups.groups:
-        at_once = max(1, CACHED_SCORES // group.n_pairs)
-        for start in range(0, n_heads, at_once):
-            yield group, slice(start, start + at_once)
+    """As much at a time as keeps its scores in the cache: heads of a group, or groups of a head."""
+    for batch in groups.batches:
+        at_once = max(1, CACHED_SCORES // batch.groups[0].n_pairs)
+        if len(batch.groups) > n_heads:
+            for head in range(n_heads):
+                for start in range(0, len(batch.groups), at_once):
+                    yield batch.part(start, start + at_once), slice(head, head + 1)
+        else:
+            for group in batch.groups:
+                for start in range(0, n_heads, at_once):
+                    yield group, slice(start, start + at_once)
 
 
 def _rows(padding: Tensor | None, heads: slice) -> Tensor | None:
     return None if padding is None else padding[heads]
 
 
-def _scores(group: Group, queries: Tensor, keys: Tensor, padding: Tensor | None) -> Tensor:
-    """Masked scores of a group, (heads, n_queries, n_keys), from queries that are scaled."""
-    scores = torch.bmm(queries, keys.transpose(1, 2))
+class _Scratch:
+    """Memory for scores that is used again: fresh pages for each piece would cost more time."""
+
+    def __init__(self, like: Tensor) -> None:
+        self.flat = like.new_empty(0)
+
+    def product(self, left: Tensor, right: Tensor, scale: float = 1.0) -> Tensor:
+        """scale * left @ right, valid until the next product."""
+        shape = (*left.shape[:2], right.shape[2])
+        if self.flat.numel() < math.prod(shape):
+            self.flat = self.flat.new_empty(math.prod(shape))
+        out = self.flat[: math.prod(shape)].view(shape)
+        return torch.baddbmm(out, left, right, beta=0, alpha=scale, out=out)
+
+
+def _scores(
+    group: Group,
+    queries: Tensor,
+    keys: Tensor,
+    scale: float,
+    padding: Tensor | None,
+    scratch: _Scratch,
+) -> Tensor:
+    """Masked scores of a group, (heads, n_queries, n_keys)."""
+    scores = scratch.product(queries, keys.transpose(1, 2), scale)
     for columns, mask in group.masks:
         scores[:, :, columns] += mask
     return scores if padding is None else scores.add_(group.keys.take(padding).transpose(1, 2))
 
 
 def _softmax(scores: Tensor, group: Group, padding: Tensor | None) -> Tensor:
-    """Softmax of each row; a row of -inf becomes zeros."""
+    """Softmax of each row, in place; a row of -inf becomes zeros."""
     if not group.has_empty_rows and padding is None:
-        return scores.softmax(dim=-1)
+        return torch.softmax(scores, dim=-1, out=scores)
     empty = scores.amax(dim=-1, keepdim=True) == -math.inf
-    return scores.softmax(dim=-1).masked_fill_(empty, 0.0)
+    return torch.softmax(scores, dim=-1, out=scores).masked_fill_(empty, 0.0)
 
 
 def _merge(queries: Places, out: Tensor, lse: Tensor, scores: Tensor, values: Tensor) -> None:
-    """Fold a group into rows that other groups share.
+    """Fold a group into rows that other groups share; scores are those of base 2.
 
-    With lse = log Σ exp(scores) of the keys so far, the old average keeps exp(lse - new) of its
-    weight and the new keys get exp(scores - new), where new is the lse of both together.
+    With lse = log2 Σ 2^scores of the keys so far, the old average keeps 2^(lse - new) of its
+    weight and the new keys get 2^(scores - new), where new is the lse of both together.
     """
-    old = queries.take(lse)
-    new = torch.logaddexp(old, scores.logsumexp(dim=-1, keepdim=True))
-    weights = (scores - _finite(new)).exp_()
-    kept = (old - _finite(new)).exp_()
-    queries.put(out, kept * queries.take(out) + torch.bmm(weights, values))
+    old, top = queries.take(lse), _finite(scores.amax(dim=-1, keepdim=True))
+    weights = scores.sub_(top).exp2_()
+    new = torch.logaddexp2(old, top + weights.sum(dim=-1, keepdim=True).log2())
+    kept, added = (old - _finite(new)).exp2_(), (top - _finite(new)).exp2_()
+    rows = torch.bmm(weights, values).mul_(added).addcmul_(kept, queries.take(out))
+    queries.put(out, rows)
     queries.put(lse, new)
 
 

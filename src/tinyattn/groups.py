@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import lru_cache, reduce
-from itertools import pairwise
+from functools import cached_property, lru_cache, reduce
+from itertools import pairwise, zip_longest
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
+from tinyattn.edge_list import EdgeList, edge_list
 from tinyattn.patterns.base import QUERIES_PER_GROUP, Order, Pattern, check_pattern, merged
 from tinyattn.places import Places, strips
+from tinyattn.repeats import Batch, batches
 
 MAX_RUNS = 16  # keys in more views than this are gathered by index instead of sliced
 WIDE_GAP = 64  # columns without anything forbidden that are worth two masks instead of one
 COPIES_PAY = 4  # blocks of queries that share keys which must be copied before they are used
+MOST_TOGETHER = 8  # blocks of queries in a group, if all of them read the same keys
+PAIRS_TOGETHER = 2**19  # pairs in such a group
 ASKED_AT_ONCE = 2**20  # pairs; a rule's numbers for them take megabytes, whatever n is
 
 
@@ -43,6 +47,13 @@ class Group:
     def n_pairs(self) -> int:
         """Pairs that are computed, allowed or not."""
         return self.queries.n * self.keys.n
+
+    def allowed(self) -> Bool[Tensor, "n_queries n_keys"]:
+        """Which pairs are allowed."""
+        allowed = torch.ones(self.queries.n, self.keys.n, dtype=torch.bool)
+        for columns, mask in self.masks:
+            allowed[:, columns] = mask == 0
+        return allowed
 
     @property
     def n_allowed(self) -> int:
@@ -71,6 +82,21 @@ class Groups:
         """Pairs that are computed, allowed or not: what the schedule costs."""
         return sum(group.n_pairs for group in self.groups)
 
+    @cached_property
+    def each_row_once(self) -> bool:
+        """Whether every query stands in one group, so that its row is written exactly once."""
+        return not self.split_rows and sum(group.queries.n for group in self.groups) == self.n
+
+    @cached_property
+    def edges(self) -> EdgeList | None:
+        """The same pairs one by one, where that is the cheaper way."""
+        return None if self.split_rows else edge_list(self.groups, self.n, self.n_k)
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """The groups, those that differ only in where they stand together."""
+        return batches(self.groups)
+
 
 @lru_cache(maxsize=64)
 def schedule(
@@ -87,7 +113,8 @@ def schedule(
         pattern: the rule.
         n: queries; the last one stands at the last key.
         n_k: keys; n if not given.
-        block_size: queries in a group; four times as many in a tile, whose keys must be copied.
+        block_size: queries in a group; more where that adds no keys, and in a tile, whose keys
+            must be copied.
 
     Raises:
         ValueError: if n is negative, n_k below n, block_size below 1, or the rule has no meaning
@@ -226,7 +253,7 @@ def _index(ranges: list[range]) -> Tensor:
 def _cut_along(part: Pattern, n: int, n_k: int, step: int, block_size: int) -> list[list[range]]:
     """Query positions in ranges of at most block_size, none of them across a border.
 
-    Twice as many stay together if that adds no keys: such as a row of a picture, or a column.
+    More stay together if all read the same keys: such as a block, or a column of a picture.
     """
     first = n_k - n
     if step > 1:
@@ -236,11 +263,14 @@ def _cut_along(part: Pattern, n: int, n_k: int, step: int, block_size: int) -> l
         whole = [range(start, stop) for start, stop in pairwise(borders)]
     cut: list[list[range]] = []
     for run in whole:
-        size = block_size
-        if size < len(run) <= 2 * size and part.reach(run, n_k) == part.reach(run[:size], n_k):
-            size = len(run)
-        cut += [[run[at : at + size]] for at in range(0, len(run), size)]
-    return cut
+        size, keys = block_size, part.reach(run, n_k)
+        if keys and keys == part.reach(run[:size], n_k):
+            room = PAIRS_TOGETHER // sum(len(some) for some in keys)
+            size = min(max(size, room), MOST_TOGETHER * size)
+        cut.append([run[at : at + size] for at in range(0, len(run), size)])
+    if step > 1:  # the first pieces of all classes, then the second ones: neighbours are alike
+        cut = [[piece for piece in pieces if piece] for pieces in zip_longest(*cut)]
+    return [[piece] for pieces in cut for piece in pieces]
 
 
 def _cut_in_order(order: Order, n: int, n_k: int, most: int) -> list[list[range]]:

@@ -34,6 +34,10 @@ class Places:
         for _, place, piece in self._pieces(x, rows):
             place.copy_(piece.unflatten(1, place.shape[1:-1]))
 
+    def put_product(self, x: Tensor, left: Tensor, right: Tensor) -> None:
+        """Write left @ right into x at these places."""
+        self.put(x, torch.bmm(left, right))
+
     def add_product(self, x: Tensor, left: Tensor, right: Tensor, *, alpha: float = 1.0) -> None:
         """Add alpha * left @ right, one row for each of these places, to x there."""
         if self.index is not None:

@@ -14,6 +14,7 @@ from tinyattn.analysis import complexity
 from tinyattn.analysis.complexity import Cost
 from tinyattn.analysis.measure import counted_flops
 from tinyattn.families import Convolution, FullyConnected, Recurrence
+from tinyattn.groups import schedule
 from tinyattn.patterns import Causal, Random, Window, longformer, sparse_fixed, sparse_strided
 from tinyattn.transformer import DecoderLayer, EncoderLayer, FeedForward, TransformerConfig
 
@@ -125,6 +126,63 @@ def test_the_other_layers_cost_what_is_counted(n, d_model, half, dilation, causa
         assert (cost.flops, cost.parameters) == (counted(lambda layer=layer: layer(x)), n_parameters(layer))  # fmt: skip
 
 
+@EXAMPLES
+@given(
+    n=lengths,
+    d_model=widths,
+    width=st.integers(1, 6),
+    dilation=st.integers(1, 4),
+    bias=st.booleans(),
+)
+def test_causal_kernels_of_any_width_cost_what_is_counted(n, d_model, width, dilation, bias):
+    layer = Convolution(d_model, width, dilation=dilation, causal=True, bias=bias)
+    cost = complexity.convolution_cost(n, d_model, width, bias=bias)
+    found = counted(lambda: layer(tokens(n, d_model)))
+    assert (cost.flops, cost.parameters) == (found, n_parameters(layer))
+
+
+@EXAMPLES
+@given(n=lengths, n_k=lengths, h=heads, d_head=widths, bias=st.booleans(), causal=st.booleans())
+def test_pytorchs_own_attention_costs_as_much(n, n_k, h, d_head, bias, causal):
+    d_model = h * d_head
+    layer = nn.MultiheadAttention(d_model, h, bias=bias, batch_first=True)
+    x, context = tokens(n, d_model), tokens(n_k, d_model)
+    mask = torch.ones(n, n_k, dtype=torch.bool).triu(1 + n_k - n) if causal else None
+    with sdpa_kernel(SDPBackend.MATH):
+        found = counted(lambda: layer(x, context, context, attn_mask=mask, need_weights=False))
+    cost = complexity.attention_cost(n, d_model, n_heads=h, n_k=n_k, bias=bias)
+    assert (cost.flops, cost.parameters) == (found, n_parameters(layer))
+
+
+@EXAMPLES
+@given(n=lengths, n_memory=lengths, h=heads, d_head=widths, d_ff=widths, norm_first=st.booleans())
+def test_pytorchs_own_encoder_and_decoder_layers_cost_as_much(
+    n, n_memory, h, d_head, d_ff, norm_first
+):
+    d_model = h * d_head
+    x, memory = tokens(n, d_model), tokens(n_memory, d_model)
+    sizes = {"dim_feedforward": d_ff, "norm_first": norm_first, "batch_first": True}
+    encoder = nn.TransformerEncoderLayer(d_model, h, **sizes)
+    decoder = nn.TransformerDecoderLayer(d_model, h, **sizes)
+    with sdpa_kernel(SDPBackend.MATH):
+        found = counted(lambda: encoder(x)), counted(lambda: decoder(x, memory))
+    costs = (
+        complexity.encoder_layer_cost(n, d_model, d_ff, n_heads=h),
+        complexity.decoder_layer_cost(n, n_memory, d_model, d_ff, n_heads=h),
+    )
+    assert tuple(cost.flops for cost in costs) == found
+    assert [cost.parameters for cost in costs] == [n_parameters(encoder), n_parameters(decoder)]
+
+
+@EXAMPLES
+@given(n=lengths, d_model=widths, bias=st.booleans())
+def test_pytorchs_own_recurrence_costs_as_much_and_has_a_second_bias(n, d_model, bias):
+    layer = nn.RNN(d_model, d_model, bias=bias, batch_first=True)
+    cost = complexity.recurrence_cost(n, d_model, bias=bias)
+    assert cost.flops == counted(lambda: layer(tokens(n, d_model)))
+    assert cost.parameters + bias * d_model == n_parameters(layer)
+
+
 @pytest.mark.parametrize(
     ("layer", "cost"),
     [
@@ -155,7 +213,8 @@ def test_computed_pairs_are_those_that_the_engine_multiplies(pattern, n):
     q, k, v = (torch.randn(2, 3, n, 4) for _ in range(3))
     pairs = complexity.computed_pairs(pattern, n)
     one = complexity.core_cost(n, 3, 4, n_pairs=pairs)
-    assert 2 * one.flops == counted(lambda: sparse_attention(q, k, v, pattern))
+    if schedule(pattern, n).edges is None:  # of products edge by edge PyTorch counts nothing
+        assert 2 * one.flops == counted(lambda: sparse_attention(q, k, v, pattern))
     assert pairs >= complexity.kept_pairs(pattern, n) == int(pattern.mask(n).sum())
 
 
@@ -165,7 +224,8 @@ def test_pairs_of_expressions_are_kept_and_computed_as_counted(case):
     rule, n, n_k = case
     q, k = torch.randn(1, 1, n, 2), torch.randn(1, 1, n_k, 2)
     pairs = complexity.computed_pairs(rule.pattern, n, n_k)
-    assert 8 * pairs == counted(lambda: sparse_attention(q, k, k, rule.pattern))
+    if schedule(rule.pattern, n, n_k).edges is None:
+        assert 8 * pairs == counted(lambda: sparse_attention(q, k, k, rule.pattern))
     assert complexity.kept_pairs(rule.pattern, n, n_k) == int(rule.pattern.mask(n, n_k).sum())
 
 

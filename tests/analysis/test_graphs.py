@@ -1,6 +1,8 @@
 """Patterns as graphs: hops against plain search and layers, walks against closed forms."""
 
 import math
+import tracemalloc
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from torch.autograd.functional import jacobian
 from tinyattn import attention
 from tinyattn.analysis import (
     adjacency,
+    graphs,
     max_path_length,
     mixing_time,
     n_components,
@@ -54,6 +57,21 @@ def hops(mask):
                 known[i].setdefault(j, layer)
     rows = [[known[i].get(j, math.inf) for j in range(n)] for i in range(n)]
     return torch.tensor(rows, dtype=torch.float32).view(n, n)
+
+
+def path(n):
+    """Each token reads the one before."""
+    return torch.eye(n, dtype=torch.bool).roll(1, dims=0).tril()
+
+
+@contextmanager
+def tracing():
+    """Bytes that numpy asks for inside the block, at their highest."""
+    tracemalloc.start()
+    try:
+        yield lambda: tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def cycle(n):
@@ -111,6 +129,25 @@ def test_a_window_joins_its_ends_in_as_many_hops_as_fit(w, n):
 )  # fmt: skip
 def test_longest_paths_are_those_of_the_papers(rule, n, length):
     assert max_path_length(rule, n) == length
+
+
+def test_the_longest_path_is_searched_in_pieces_that_cover_every_output(monkeypatch):
+    rules = [Window(2), Window(1) & Causal(), Global(1), Dilated(1, 3) | Global((5,))]
+    whole = [max_path_length(rule, 23) for rule in rules]
+    assert whole == [float(hops(rule.mask(23)).max()) for rule in rules]
+    for distances in (1, 23, 50, 200):  # 1, 1, 2 and 8 outputs at a time
+        monkeypatch.setattr(graphs, "DISTANCES_AT_ONCE", distances)
+        assert [max_path_length(rule, 23) for rule in rules] == whole
+    last = torch.eye(23, dtype=torch.bool).index_fill(0, torch.tensor(22), True)
+    assert max_path_length(last) == math.inf
+    late = path(23)
+    assert max_path_length(late | late.T) == 22
+
+
+def test_the_longest_path_of_many_tokens_needs_little_memory():
+    with tracing() as peak:
+        assert max_path_length(Global(1), 4096) == 2
+    assert peak() < 100 * 2**20  # the matrix of all distances would take 128 MB, twice
 
 
 @pytest.mark.parametrize("rule", [sparse_strided(5), sparse_fixed(5, 1), sparse_fixed(5, 2)])

@@ -71,7 +71,7 @@ def test_the_table_shows_what_is_claimed_counted_measured_and_off():
     )
     assert ledger.table().splitlines()[2:] == [
         "| a | $n^{2}$ | 2.00 | 1.87 ± 0.04 | 04_complexity |",
-        "| b | $d_{model}^{3}$ | 2.00 (off) | – | – |",
+        r"| b | $d_\text{model}^{3}$ | 2.00 (off) | – | – |",
         "| c | $n^{0.5}$ | – | – | – |",
     ]
     assert "| [04_complexity](../04_complexity.ipynb) |" in ledger.table(up="../")

@@ -25,8 +25,19 @@ EQUIVALENT = {
         "line 6: Gt for another": "no difference is as large as the tolerance exactly",
         "line 6: 2 * 1e-05": "any tolerance between rounding and 0.01 will do",
     },
+    "comparison/symmetries": {
+        "line 6: 2 * 1e-05": "any tolerance between rounding and 0.001 will do",
+    },
+    "taxonomy/look": {
+        "line 4: Lt for another": "no weight is equal to the tolerance",
+        "line 4: 2 * 1e-09": "any tolerance between rounding and 0.001 will do",
+        "line 6: 2 * 1e-09": "any tolerance between rounding and 0.001 will do",
+    },
     "usage/sample": {
         "line 3: LtE for another": "no sum is equal to its u",
+    },
+    "learned/gumbel": {
+        "line 2: 50000 + 1": "one more draw",
     },
     "lsh/meet": {
         "line 3: 50000 + 1": "one more draw",

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from exercise_pages import PAGES, read_page
-from tinyattn.exercises import CHAPTERS, exercise, exercises, grade
+from tinyattn.exercises import CHAPTERS, check, exercise, exercises, grade
 
 PARTS = [part for chapter in CHAPTERS for part in read_page(PAGES / f"{chapter}.ipynb")[1]]
 HIDDEN_SEED = 77
@@ -28,6 +28,13 @@ def answer_of(part):
 
 def test_every_page_belongs_to_a_chapter_and_every_chapter_has_its_page():
     assert sorted(path.stem for path in PAGES.glob("*.ipynb")) == sorted(CHAPTERS)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_what_opens_a_page_is_python_without_the_cell_for_colab(chapter):
+    opening, _ = read_page(PAGES / f"{chapter}.ipynb")
+    assert run(opening)["check"] is check
+    assert all("colab" not in cell.source for cell in opening)
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

@@ -8,15 +8,22 @@ FAULTS = [
     Fault(
         "the scores are not scaled",
         "engine.py",
-        "group.queries.take(q[heads]) * scale,",
-        "group.queries.take(q[heads]),",
+        "beta=0, alpha=scale, out=out",
+        "beta=0, alpha=1, out=out",
         ENGINE_TESTS + "test_the_scale_is_the_one_given",
     ),
     Fault(
         "the gradient forgets the scale",
         "engine.py",
-        "keys, alpha=ctx.scale)",
-        "keys)",
+        "d_scores, keys, alpha=ctx.scale)",
+        "d_scores, keys)",
+        ENGINE_TESTS + "test_every_pattern_equals_dense_attention",
+    ),
+    Fault(
+        "the gradient for the keys forgets the scale",
+        "engine.py",
+        "transpose(1, 2), queries, alpha=ctx.scale",
+        "transpose(1, 2), queries",
         ENGINE_TESTS + "test_every_pattern_equals_dense_attention",
     ),
     Fault(
@@ -29,15 +36,15 @@ FAULTS = [
     Fault(
         "padding is ignored backward",
         "engine.py",
-        "_rows(padding, heads))\n                if lse",
-        "None)\n                if lse",
+        "_rows(padding, heads), scratch)\n                if lse",
+        "None, scratch)\n                if lse",
         ENGINE_TESTS + "test_every_pattern_equals_dense_attention",
     ),
     Fault(
         "padding is ignored forward",
         "engine.py",
-        "_rows(padding, heads))\n                values",
-        "None)\n                values",
+        "_rows(padding, heads), scratch)\n                values",
+        "None, scratch)\n                values",
         ENGINE_TESTS + "test_every_pattern_equals_dense_attention",
     ),
     Fault(
@@ -71,15 +78,15 @@ FAULTS = [
     Fault(
         "all heads are computed at once",
         "engine.py",
-        "max(1, CACHED_SCORES // group.n_pairs)",
+        "max(1, CACHED_SCORES // batch.groups[0].n_pairs)",
         "max(1, n_heads)",
         ENGINE_TESTS + "test_each_piece_is_a_slice_of_heads_and_all_heads_have_their_turn",
     ),
     Fault(
         "a row without keys is NaN",
         "engine.py",
-        "return scores.softmax(dim=-1).masked_fill_(empty, 0.0)",
-        "return scores.softmax(dim=-1)",
+        "out=scores).masked_fill_(empty, 0.0)",
+        "out=scores)",
         ENGINE_TESTS + "test_padding_that_empties_rows_gives_zeros_there_and_no_nan_anywhere",
     ),
     Fault(
@@ -99,8 +106,8 @@ FAULTS = [
     Fault(
         "partial results are added",
         "engine.py",
-        "kept * queries.take(out) + torch.bmm(weights, values)",
-        "queries.take(out) + torch.bmm(weights, values)",
+        "mul_(added).addcmul_(kept, queries.take(out))",
+        "mul_(added).add_(queries.take(out))",
         ENGINE_TESTS + "test_every_pattern_equals_dense_attention",
     ),
     Fault(
@@ -113,7 +120,7 @@ FAULTS = [
     Fault(
         "the gradient normalises each grouping for itself",
         "engine.py",
-        "weights = scores.sub_(_finite(group.queries.take(lse[heads]))).exp_()",
+        "weights = scores.sub_(_finite(group.queries.take(lse[heads]))).exp2_()",
         "weights = _softmax(scores, group, padding)",
         ENGINE_TESTS + "test_every_pattern_equals_dense_attention",
     ),

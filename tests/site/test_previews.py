@@ -18,7 +18,7 @@ def test_a_term_shows_its_meaning_at_the_mouse_and_hides_it_behind_it(page):
     box.hover()
     page.wait_for_timeout(400)
     assert box.is_visible()  # words can be read to the end
-    page.locator("h1").hover()
+    page.locator("article h1").hover()
     page.wait_for_timeout(400)
     assert not box.is_visible()
 
@@ -34,9 +34,9 @@ def test_the_keyboard_shows_it_too_and_escape_hides_it(page):
 
 
 def test_a_citation_shows_its_reference(page):
-    link = page.locator("article a[data-preview*='Survey']").first
+    link = page.locator("article a[data-preview*='Lin']").first
     link.focus()
-    assert "2022" in page.locator("#preview").inner_text()
+    assert "survey of transformers" in page.locator("#preview").inner_text().lower()
 
 
 def test_no_preview_leaves_the_screen_of_a_phone(visit):

@@ -1,5 +1,6 @@
 """tools/chapters.py: what a chapter may cost, and when stored outputs are compared."""
 
+import json
 import os
 import re
 import subprocess
@@ -30,6 +31,25 @@ def test_seconds_add_up_and_the_highest_peak_counts():
     assert chapters.seconds == {"book/a.ipynb": 71}
     assert chapters.peaks == {"book/a.ipynb": 9}
     assert chapters.over_budget() == []
+
+
+def test_what_a_chapter_takes_is_stored_with_its_code_and_beside_other_chapters(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "book").mkdir()
+    notebook = new_notebook(cells=[new_code_cell("1 + 1", id="a")])
+    nbformat.write(notebook, tmp_path / "book" / "a.ipynb")
+    record = tmp_path / "chapters.json"
+    record.write_text('{"book/b.ipynb": {}}', encoding="utf-8")
+    monkeypatch.setattr(chapters, "ROOT", tmp_path)
+    monkeypatch.setattr(chapters, "RECORD", record)
+    chapters.record({"book/a.ipynb": 12.34}, {"book/a.ipynb": 300 * 2**20})
+    found = json.loads(record.read_text(encoding="utf-8"))
+    assert list(found) == ["book/a.ipynb", "book/b.ipynb"]
+    one = found["book/a.ipynb"]
+    assert (one["seconds"], one["mebibytes"]) == (12.3, 300)
+    assert one["code"] == notebooks.code_digest(notebook)
+    assert set(one["versions"]) == {"Python", "PyTorch"}
 
 
 def test_a_chapter_over_one_gibibyte_fails_the_run():

@@ -122,6 +122,11 @@ def test_chinese_is_marked_in_texts_and_nowhere_else():
     )
 
 
+def test_what_unfolds_a_part_of_the_menu_has_its_name():
+    page = '<a class="reference internal" href="a.html">Parts</a><details open="open"><summary>'
+    assert finish.corrected(page) == page[:-1] + ' aria-label="Pages of: Parts">'
+
+
 def test_names_in_tables_may_break_where_they_are_made_of_parts():
     code = '<code><span class="pre">a_b/test.py</span></code>'
     broken = code.replace("a_b/test.py", "a_<wbr>b/<wbr>test.<wbr>py")

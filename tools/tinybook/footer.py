@@ -58,7 +58,7 @@ def changed(root: Path, file: str, repository: str) -> str:
 def last_change(root: Path, file: str) -> tuple[str, str] | None:
     if git(root, "rev-parse", "--is-shallow-repository") != "false":
         return None  # no repository, or one in which all files seem to have changed at once
-    words = git(root, "log", "-1", "--format=%H %cs", "--", file).split()
+    words = git(root, "log", "-1", "--no-merges", "--format=%H %cs", "--", file).split()
     return (words[0], words[1]) if words else None
 
 

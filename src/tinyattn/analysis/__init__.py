@@ -29,6 +29,7 @@ from tinyattn.analysis.graphs import (
     receptive_field,
     spectral_gap,
 )
+from tinyattn.analysis.layer_claims import dilated_layers, layer_claims
 from tinyattn.analysis.ledger import Claim, Ledger
 from tinyattn.analysis.measure import (
     CountBytes,
@@ -42,6 +43,7 @@ from tinyattn.analysis.measure import (
     take_turns,
 )
 from tinyattn.analysis.pattern_claims import measured, pattern_claims, with_times
+from tinyattn.analysis.support import dependencies, longest_chain
 
 __all__ = [
     "Claim",
@@ -59,6 +61,8 @@ __all__ = [
     "core_cost",
     "counted_flops",
     "decoder_layer_cost",
+    "dependencies",
+    "dilated_layers",
     "encoder_layer_cost",
     "ffn_cost",
     "ffn_flops",
@@ -67,7 +71,9 @@ __all__ = [
     "fully_connected_cost",
     "kept_bytes",
     "kept_pairs",
+    "layer_claims",
     "linear_cost",
+    "longest_chain",
     "max_path_length",
     "measured",
     "medians",

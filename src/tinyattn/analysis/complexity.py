@@ -185,12 +185,15 @@ def kept_pairs(pattern: Pattern, n: int, n_k: int | None = None) -> int:
 def computed_pairs(pattern: Pattern, n: int, n_k: int | None = None) -> int:
     """Pairs that `sparse_attention` computes for a rule: blocks, with the forbidden pairs in them.
 
+    Of a rule that fills no blocks, such as random keys, the pairs are computed one by one.
+
     Example:
         >>> from tinyattn.patterns import Window
         >>> computed_pairs(Window(16), 1024), kept_pairs(Window(16), 1024)
         (96256, 33520)
     """
-    return schedule(pattern, n, n_k).n_pairs
+    lowered = schedule(pattern, n, n_k)
+    return lowered.n_pairs if lowered.edges is None else lowered.edges.keys.numel()
 
 
 # --------------------------------------------------------------------- what stands beside it

@@ -16,6 +16,8 @@ from tinyattn.checks import whole_numbers
 from tinyattn.patterns import Pattern
 from tinyattn.patterns.base import QUERIES_PER_GROUP, check_lengths, check_pattern
 
+DISTANCES_AT_ONCE = 2**22  # 32 MB of them
+
 
 def path_lengths(
     pattern: Pattern | Bool[Tensor, "n n"], n: int | None = None
@@ -50,13 +52,24 @@ def path_lengths(
 def max_path_length(pattern: Pattern | Bool[Tensor, "n n"], n: int | None = None) -> float:
     """Layers after which every output can depend on every input; infinite if some never can.
 
+    The searches start from a few outputs at a time, so that the (n, n) matrix of
+    `path_lengths` never stands in memory: n = 16,384 takes megabytes.
+
     Example:
         >>> from tinyattn.patterns import Dilated, Global, Window
         >>> [max_path_length(p, 12) for p in (Window(2), Window(2) | Global(1), Dilated(2, 2))]
         [6.0, 2.0, inf]
     """
-    lengths = path_lengths(pattern, n)
-    return float(lengths.max()) if lengths.numel() else 0.0
+    reads, longest = adjacency(pattern, n), 0.0
+    n = reads.shape[0]
+    at_once = max(1, DISTANCES_AT_ONCE // max(1, n))
+    for start in range(0, n, at_once):
+        sources = range(start, min(start + at_once, n))
+        lengths = csgraph.shortest_path(reads, unweighted=True, indices=list(sources))
+        longest = max(longest, float(lengths.max()))
+        if math.isinf(longest):
+            break
+    return longest
 
 
 def n_components(pattern: Pattern | Bool[Tensor, "n n"], n: int | None = None) -> int:

@@ -141,7 +141,7 @@ def _shown(fit: Fit | None) -> str:
 
 def _power(of: str, exponent: Number) -> str:
     """A power as LaTeX; the zeroth is 1."""
-    base = re.sub(r"_(\w+)", r"_{\1}", of)
+    base = re.sub(r"_(\w+)", r"_\\text{\1}", of)
     powers = {0: "1", 1: f"${base}$"}
     return powers.get(exponent, f"${base}^{{{exponent:g}}}$")
 

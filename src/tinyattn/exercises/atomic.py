@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -127,14 +128,14 @@ def _global(answer: Any, generator: Generator) -> Verdict:
         chosen = torch.tensor([token in positions for token in range(n)])
         return chosen[:, None].expand(n, n), chosen.expand(n, n), j <= i
 
-    def mistake(says: str, rule: Any) -> Mistake:
+    def crossed(rule: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
         """A wrong rule for the encoder, from rows and columns, with causality done right."""
 
-        def answer(n: int, positions: tuple[int, ...], causal: bool) -> Tensor:
+        def mask(n: int, positions: tuple[int, ...], causal: bool) -> Tensor:
             rows, columns, past = cross(n, positions)
             return rule(rows, columns) & (past | torch.tensor(not causal))
 
-        return Mistake(says, answer)
+        return mask
 
     def rows_see_all(n: int, positions: tuple[int, ...], causal: bool) -> Tensor:
         rows, columns, past = cross(n, positions)
@@ -144,16 +145,22 @@ def _global(answer: Any, generator: Generator) -> Verdict:
         return _right_global(n, tuple(range(min(len(positions), n))), causal)
 
     mistakes = [
-        mistake("only the rows are there: nobody reads the global tokens", lambda r, c: r),
-        mistake("only the columns are there: the global tokens read nothing more", lambda r, c: c),
-        mistake("global tokens read each other only: one of i and j is enough", lambda r, c: r & c),
-        mistake(
-            "pairs of two global tokens are missing: *or* includes both",
-            lambda r, c: r ^ c,
+        Mistake("only the rows are there: nobody reads the global tokens", crossed(lambda r, c: r)),
+        Mistake(
+            "only the columns are there: the global tokens read nothing more",
+            crossed(lambda r, c: c),
         ),
-        mistake(
+        Mistake(
+            "global tokens read each other only: one of i and j is enough",
+            crossed(lambda r, c: r & c),
+        ),
+        Mistake(
+            "pairs of two global tokens are missing: *or* includes both",
+            crossed(lambda r, c: r ^ c),
+        ),
+        Mistake(
             "ordinary tokens read themselves; this rule alone does not say so",
-            lambda r, c: r | c | torch.eye(len(r), dtype=torch.bool),
+            crossed(lambda r, c: r | c | torch.eye(len(r), dtype=torch.bool)),
         ),
         Mistake("the first tokens became global; take the positions given", first_tokens),
         Mistake(
@@ -258,28 +265,34 @@ def _widest(answer: Any, generator: Generator) -> Verdict:
             return dilations
         problem = _too_narrow(dilations, n_layers, w)
         if problem:
-            return is_wrong(f"for {n_layers} layers with w = {w}: {problem}")
+            return problem
     return Verdict("right")
 
 
-def _too_narrow(dilations: Any, n_layers: int, w: int) -> str:
+def _too_narrow(dilations: Any, n_layers: int, w: int) -> Verdict | None:
     """What is wrong with a list of dilations, or nothing."""
+    here = f"for {n_layers} layers with w = {w}"
     steps = whole_list(dilations)
     if steps is None or len(steps) != n_layers or min(steps) < 1:
-        return f"a list of {n_layers} whole numbers of 1 or more is wanted, got {dilations!r}"
+        return is_wrong(
+            f"{here}: a list of {n_layers} whole numbers of 1 or more is wanted, got {dilations!r}"
+        )
     seen = {0}
     for step in steps:
         seen = {at + m * step for at in seen for m in range(-w, w + 1)}
     possible = (2 * w + 1) ** n_layers
     gap = next(offset for offset in range(max(seen) + 2) if offset not in seen)
     if gap < max(seen):
-        return f"the dilations {steps} leave a gap: the input {gap} positions away is never seen"
-    if len(seen) < possible:
-        return (
-            f"the dilations {steps} leave no gap and see {len(seen)} inputs, but {possible} can be "
-            "seen: some inputs are reached in more than one way"
+        return is_wrong(
+            f"{here}: the dilations {steps} leave a gap: the input {gap} positions away is never "
+            "seen"
         )
-    return ""
+    if len(seen) < possible:
+        return is_wrong(
+            f"{here}: the dilations {steps} leave no gap and see {len(seen)} inputs, but {possible} "
+            "can be seen: some inputs are reached in more than one way"
+        )
+    return None
 
 
 def _live(answer: Any, generator: Generator) -> Verdict:

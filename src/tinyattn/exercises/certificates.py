@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from tinyattn.exercises.base import OPEN, Mistake, Verdict, _difference
+from tinyattn.exercises.base import OPEN
 from tinyattn.exercises.base import wrong as is_wrong
 
 
@@ -32,28 +31,3 @@ def whole_list(value: Any) -> list[int] | None:
         return [int(number) for number in numbers] if all(n == int(n) for n in numbers) else None
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def exposes_all(
-    right: Callable[..., Any],
-    mistakes: Sequence[Mistake],
-    inputs: Sequence[Any],
-    tolerance: float = 0.01,
-) -> Verdict:
-    """Whether one set of inputs tells every wrong function from the right one."""
-    wanted = right(*copy.deepcopy(inputs))
-    missed = [m for m in mistakes if _agrees(m.answer, inputs, wanted, tolerance)]
-    if not missed:
-        return Verdict("right", f"Your inputs expose all {len(mistakes)} functions.")
-    caught = len(mistakes) - len(missed)
-    return is_wrong(
-        f"your inputs expose {caught} of {len(mistakes)} wrong functions. One that they let pass: "
-        f"{missed[0].says}"
-    )
-
-
-def _agrees(function: Callable, inputs: Sequence[Any], wanted: Any, tolerance: float) -> bool:
-    try:
-        return _difference(function(*copy.deepcopy(inputs)), wanted, tolerance) is None
-    except Exception:
-        return False

@@ -19,23 +19,26 @@ SIDES = {"longformer": 256, "etc": 84, "survey": 1, "sparse": 128, "decoder": 40
 
 
 def _windows(answer: Any, generator: Generator) -> Verdict:
-    def mistake(says: str, **sides: int) -> Mistake:
-        return Mistake(says, SIDES | sides)
-
     return of_value(
         answer,
         SIDES,
         [
-            mistake(
-                "Longformer's window counts both sides together: half of it is w", longformer=512
+            Mistake(
+                "Longformer's window counts both sides together: half of it is w",
+                SIDES | {"longformer": 512},
             ),
-            mistake("a radius is w already: it is not halved", etc=42),
-            mistake("a band three wide holds the token itself and one key on each side", survey=3),
-            mistake(
-                "from i - 128 to i there are 129 keys, 128 of them before the query", sparse=127
+            Mistake("a radius is w already: it is not halved", SIDES | {"etc": 42}),
+            Mistake(
+                "a band three wide holds the token itself and one key on each side",
+                SIDES | {"survey": 3},
             ),
-            mistake(
-                "i - j < 4096 leaves 4,096 keys, and one of them is the query's own", decoder=4096
+            Mistake(
+                "from i - 128 to i there are 129 keys, 128 of them before the query",
+                SIDES | {"sparse": 127},
+            ),
+            Mistake(
+                "i - j < 4096 leaves 4,096 keys, and one of them is the query's own",
+                SIDES | {"decoder": 4096},
             ),
             Mistake(
                 "halving every number is not enough: look at what each of them counts",
@@ -104,64 +107,72 @@ def _once(answer: Any, generator: Generator) -> Verdict:
 
 def _random_blocks(answer: Any, generator: Generator) -> Verdict:
     """Not one right table but rules that a table must keep, for several sizes and seeds."""
-    seeds = torch.randint(1000, (8,), generator=generator).unique().tolist()
+    seeds = torch.randint(9999, (30,), generator=generator).unique().tolist()
     for n_blocks, r in ((9, 2), (6, 3), (12, 3)):
         tables = []
-        for seed in seeds:
+        for seed in (*seeds, seeds[0]):
             table = returned(answer, n_blocks, r, seed)
             if isinstance(table, Verdict):
                 return table
             problem = _unlike_bigbird(table, n_blocks, r)
             if problem:
-                return is_wrong(f"for {n_blocks} blocks and r = {r}: {problem}")
+                return problem
             tables.append([sorted(whole_list(row) or []) for row in table])
-        again = [sorted(whole_list(row) or []) for row in answer(n_blocks, r, seeds[0])]
-        if again != tables[0]:
-            return is_wrong(
-                "the same seed gives another table the second time: draw from a generator of your "
-                "own, made from the seed"
-            )
-        if r < n_blocks - 5 and all(table == tables[0] for table in tables):
-            return is_wrong("the draw does not depend on the seed")
-        if (
-            n_blocks == 12
-            and len(tables[0][2:-2]) > len({tuple(row) for row in tables[0][2:-2]}) * 3
-        ):
-            return is_wrong("one draw serves all rows: each block draws for itself")
-        if n_blocks == 9:
-            drawn = {block for table in tables for block in table[4]}
-            missed = sorted(set(range(1, 8)) - {3, 4, 5} - drawn)
-            if missed:
-                return is_wrong(f"block 4 never draws block {missed[0]}, with {len(seeds)} seeds")
+        problem = _unlike_a_draw(tables, n_blocks)
+        if problem:
+            return problem
     return Verdict("right")
 
 
-def _unlike_bigbird(table: Any, n_blocks: int, r: int) -> str:
+def _unlike_a_draw(tables: list[list[list[int]]], n_blocks: int) -> Verdict | None:
+    """What is not random about the tables of many seeds, of which the last is the first."""
+    if tables[-1] != tables[0]:
+        return is_wrong(
+            "the same seed gives another table the second time: draw from a generator of your "
+            "own, made from the seed"
+        )
+    if n_blocks == 6:
+        return None  # all that is free is drawn
+    if all(table == tables[0] for table in tables):
+        return is_wrong("the draw does not depend on the seed")
+    free = sorted({*range(1, n_blocks - 1)} - {3, 4, 5})
+    missed = [block for block in free if all(block not in table[4] for table in tables)]
+    if missed:
+        return is_wrong(f"block 4 never draws block {missed[0]}, with {len(tables)} seeds")
+    return None
+
+
+def _unlike_bigbird(table: Any, n_blocks: int, r: int) -> Verdict | None:
     """Which rule of BigBird's random blocks a table breaks, or nothing."""
+    here = f"for {n_blocks} blocks and r = {r}"
     try:
         rows = [whole_list(row) for row in table]
     except TypeError:
-        return f"a list of lists is wanted, got {table!r}"
+        return is_wrong(f"{here}: a list of lists is wanted, got {table!r}")
     if len(rows) != n_blocks or any(row is None for row in rows):
-        return f"give one list of block numbers for each of the {n_blocks} blocks"
+        return is_wrong(f"{here}: give one list of block numbers for each of the {n_blocks} blocks")
     if rows[0] or rows[-1]:
-        return "the first and the last block read everything and draw nothing"
+        return is_wrong(f"{here}: the first and the last block read everything and draw nothing")
     for block, row in list(enumerate(rows))[1:-1]:
-        free = set(range(1, n_blocks - 1)) - {block - 1, block, block + 1}
-        for drawn in row or []:
-            if drawn in (0, n_blocks - 1):
-                return f"block {block} draws block {drawn}, which is global and read anyway"
-            if drawn not in free:
-                where = "its own window" if 0 < drawn < n_blocks else "no block at all"
-                return f"block {block} draws block {drawn}, which is {where}"
-        if len(set(row or [])) < len(row or []):
-            return f"block {block} draws a block twice: {row}"
-        if len(row or []) != min(r, len(free)):
-            return (
-                f"block {block} draws {len(row or [])} blocks; {len(free)} are free, so it should "
-                f"draw {min(r, len(free))}"
+        free = {*range(1, n_blocks - 1)} - {block - 1, block, block + 1}
+        row = row or []
+        if {0, n_blocks - 1} & {*row}:
+            return is_wrong(
+                f"{here}: block {block} draws {row}, but the first and the last block are global "
+                "and read anyway"
             )
-    return ""
+        if {*row} & {block - 1, block, block + 1}:
+            return is_wrong(f"{here}: block {block} draws {row}, some of it in its own window")
+        if {*row} - free:
+            return is_wrong(f"{here}: block {block} draws {row}, and not all of these exist")
+        if len({*row}) < len(row):
+            return is_wrong(f"{here}: block {block} draws a block twice: {row}")
+        if len(row) != min(r, len(free)):
+            return is_wrong(
+                f"{here}: block {block} draws {len(row)} blocks; {len(free)} are free, so it "
+                f"should draw {min(r, len(free))}"
+            )
+    return None
 
 
 def _two_hops(answer: Any, generator: Generator) -> Verdict:
@@ -173,29 +184,33 @@ def _two_hops(answer: Any, generator: Generator) -> Verdict:
                 middle = returned(answer, i, j, step)
                 if isinstance(middle, Verdict):
                     return middle
-                problem = _no_path(reads, i, j, middle)
+                here = f"with stride {step}, from key {j} to query {i}"
+                problem = _no_path(here, reads, i, j, middle)
                 if problem:
-                    return is_wrong(f"with stride {step}, from key {j} to query {i}: {problem}")
+                    return problem
     return Verdict("right")
 
 
-def _no_path(reads: list[list[bool]], i: int, j: int, middle: Any) -> str:
+def _no_path(here: str, reads: list[list[bool]], i: int, j: int, middle: Any) -> Verdict | None:
     """Why no signal gets from j over `middle` to i, or nothing."""
     numbers = whole_list([middle])
     if numbers is None:
-        return f"a position is wanted, got {middle!r}"
+        return is_wrong(f"{here}: a position is wanted, got {middle!r}")
     m = numbers[0]
     if not 0 <= m < len(reads):
-        return f"there is no token {m}"
+        return is_wrong(f"{here}: there is no token {m}")
     if m > i:
-        return f"token {m} comes after the query, so a decoder does not read it"
+        return is_wrong(f"{here}: token {m} comes after the query, so a decoder does not read it")
     if m < j:
-        return f"token {m} comes before the key and can know nothing of it"
+        return is_wrong(f"{here}: token {m} comes before the key and can know nothing of it")
     if not reads[i][m]:
-        return f"query {i} does not read token {m}: it is in an earlier block, and not its last"
+        return is_wrong(
+            f"{here}: the query does not read token {m}, which is in an earlier block and not its "
+            "last"
+        )
     if not reads[m][j]:
-        return f"token {m} does not read key {j}"
-    return ""
+        return is_wrong(f"{here}: token {m} does not read the key")
+    return None
 
 
 @cache
@@ -214,18 +229,19 @@ def _place(answer: Any, generator: Generator) -> Verdict:
         numbers = whole_list([place])
         if numbers is None or not 0 <= numbers[0] < n:
             return is_wrong(f"a position from 0 to {n - 1} is wanted, got {place!r}")
-        least = min(_furthest(n, w, p) for p in range(n))
         got = _furthest(n, w, numbers[0])
-        if got > least:
-            why = ""
-            if numbers[0] == 0:
-                why = ": everyone reads token 0, but in a decoder it has read nothing but itself"
-            elif numbers[0] == n - 1:
-                why = ": the last token reads everything, but nobody comes after it to hear of it"
+        if got == min(_furthest(n, w, p) for p in range(n)):
+            continue
+        here = f"for n = {n} and w = {w}, token {numbers[0]} leaves a path of {got:.0f} layers"
+        if numbers[0] == 0:
             return is_wrong(
-                f"for n = {n} and w = {w}, token {numbers[0]} leaves a path of {got:.0f} layers"
-                f"{why or '; another place does better'}"
+                f"{here}: everyone reads token 0, but in a decoder it has read nothing but itself"
             )
+        if numbers[0] == n - 1:
+            return is_wrong(
+                f"{here}: the last token reads everything, but nobody comes after it to hear of it"
+            )
+        return is_wrong(f"{here}; another place does better")
     return Verdict("right")
 
 

@@ -244,32 +244,40 @@ def _seams(answer: Any, generator: Generator) -> Verdict:
             return pairs
         problem = _agrees_with_raster(pairs, rows, columns, block)
         if problem:
-            return is_wrong(f"for {rows} by {columns} pixels in tiles of {block}: {problem}")
+            return problem
     return Verdict("right")
 
 
-def _agrees_with_raster(pairs: Any, height: int, width: int, block: Pair) -> str:
+def _agrees_with_raster(pairs: Any, height: int, width: int, block: Pair) -> Verdict | None:
     """Why the two pairs do not show what they should, or nothing."""
     numbers = [whole_list(pair) for pair in pairs] if isinstance(pairs, (tuple, list)) else []
     if len(numbers) != 2 or any(pair is None or len(pair) != 2 for pair in numbers):
-        return "return two pairs, (query, key) that is hidden and (query, key) that leaks"
+        return is_wrong("return two pairs, (query, key) that is hidden and (query, key) that leaks")
+    here = f"for {height} by {width} pixels in tiles of {block}"
     when = generation_order(height, width, block).argsort().tolist()
-    for name, pair in zip(("hidden", "leaking"), numbers, strict=True):
-        i, j = pair or (0, 0)
+    hidden, leaking = ((i, j) for i, j in (pair or (0, 0) for pair in numbers))
+    for i, j in (hidden, leaking):
         if not (0 <= i < len(when) and 0 <= j < len(when)):
-            return f"the {name} pair ({i}, {j}) is outside the picture"
-        before = "before" if when[j] < when[i] else "after"
+            return is_wrong(f"{here}: the pair ({i}, {j}) is outside the picture")
         if i == j:
-            return f"the {name} pair ({i}, {j}) is one pixel: both orders agree on it"
-        if name == "hidden" and before == "after":
-            return f"key {j} is generated after query {i}, so it is rightly hidden"
-        if name == "hidden" and j < i:
-            return f"key {j} stands before query {i} in raster order, so it is not hidden"
-        if name == "leaking" and before == "before":
-            return f"key {j} is generated before query {i}, so reading it leaks nothing"
-        if name == "leaking" and j > i:
-            return f"key {j} stands behind query {i} in raster order, so the mask forbids it"
-    return ""
+            return is_wrong(f"{here}: the pair ({i}, {j}) is one pixel, both orders agree on it")
+    i, j = hidden
+    if when[j] > when[i]:
+        return is_wrong(f"{here}: key {j} is generated after query {i}, so it is rightly hidden")
+    if j < i:
+        return is_wrong(
+            f"{here}: key {j} stands before query {i} in raster order, so it is not hidden"
+        )
+    i, j = leaking
+    if when[j] < when[i]:
+        return is_wrong(
+            f"{here}: key {j} is generated before query {i}, so reading it leaks nothing"
+        )
+    if j > i:
+        return is_wrong(
+            f"{here}: key {j} stands behind query {i} in raster order, so the mask forbids it"
+        )
+    return None
 
 
 EXERCISES = (

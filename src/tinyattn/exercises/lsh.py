@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import torch
@@ -57,7 +59,7 @@ def _hash(answer: Any, generator: Generator) -> Verdict:
     )
 
 
-def _together(degrees: float, n_buckets: int) -> float:
+def _together(degrees: int, n_buckets: int) -> float:
     """The probability that two vectors share one of 2 or 4 buckets."""
     return (1 - degrees / 180) ** (n_buckets // 2)
 
@@ -84,7 +86,7 @@ def _meet(answer: Any, generator: Generator) -> Verdict:
     return of_function(answer, _together, cases, mistakes, tolerance=0.02)
 
 
-def _eight_buckets(degrees: float) -> float:
+def _eight_buckets(degrees: int) -> float:
     """As `_together`, with four directions: simulated, as there is no short formula."""
     directions = torch.randn(40_000, 4, 2, generator=torch.Generator().manual_seed(0))
     turn = math.radians(degrees)
@@ -94,13 +96,13 @@ def _eight_buckets(degrees: float) -> float:
 
 
 def _rounds(answer: Any, generator: Generator) -> Verdict:
-    def rounds(degrees: float, n_buckets: int, wish: float) -> int:
+    def rounds(degrees: int, n_buckets: int, wish: float) -> int:
         p, r = _together(degrees, n_buckets), 1
         while 1 - (1 - p) ** r < wish:
             r += 1
         return r
 
-    def ratio(degrees: float, b: int, wish: float) -> float:
+    def ratio(degrees: int, b: int, wish: float) -> float:
         return math.log(1 - wish) / math.log(1 - _together(degrees, b))
 
     mistakes = [
@@ -137,77 +139,73 @@ def _rounds(answer: Any, generator: Generator) -> Verdict:
     return of_function(answer, rounds, cases, mistakes, tolerance=1e-9)
 
 
-def _both_ways(buckets: list[int], chunk_size: int) -> Tensor:
+def _reads(buckets: list[int], chunk_size: int, causal: bool = True) -> Tensor:
     found = torch.tensor(buckets).view(1, 1, 1, -1)
-    return lsh_mask(found, chunk_size=chunk_size)[0, 0]
+    return lsh_mask(found, chunk_size=chunk_size, causal=causal)[0, 0]
 
 
-def _loops(rule: Any, alone: bool = True) -> Any:
-    """A mask by loops over rule(same bucket, chunks back, i, j); itself if nobody else."""
+def _loops(rule: Callable[..., bool], alone: bool = True) -> Callable[..., Tensor]:
+    """A mask by loops over rule(same bucket, places back, chunks back, i, j, chunk_size).
 
-    def answer(buckets: list[int], chunk_size: int) -> Tensor:
+    With `alone` a token reads itself if it finds nobody.
+    """
+
+    def mask(buckets: list[int], chunk_size: int) -> Tensor:
         n = len(buckets)
-        order = sorted(range(n), key=lambda i: (buckets[i], i))
-        chunk = {i: place // chunk_size for place, i in enumerate(order)}
-        mask = torch.zeros(n, n, dtype=torch.bool)
-        for i in range(n):
-            for j in range(n):
-                mask[i, j] = rule(buckets[i] == buckets[j], chunk[i] - chunk[j], i, j)
-            mask[i, i] |= alone and not mask[i].any()
-        return mask
+        place = {i: at for at, i in enumerate(sorted(range(n), key=lambda i: (buckets[i], i)))}
+        reads = torch.zeros(n, n, dtype=torch.bool)
+        for i, j in product(range(n), range(n)):
+            same, back = buckets[i] == buckets[j], place[i] - place[j]
+            chunks = place[i] // chunk_size - place[j] // chunk_size
+            reads[i, j] = rule(same, back, chunks, i, j, chunk_size)
+        return reads | torch.diag(alone & ~reads.any(1))
 
-    return answer
-
-
-# What the paper's decoder reads: whole chunks, where `lsh_mask` counts places if causal.
-_reads = _loops(lambda same, back, i, j: same and back in (0, 1) and j < i)
-
-CHUNK_MISTAKES = [
-    Mistake(
-        "a token reads itself though it finds others; it should only if it finds nobody",
-        _loops(lambda same, back, i, j: same and back in (0, 1) and j <= i),
-    ),
-    Mistake(
-        "a token that finds nobody reads itself, so that no row is empty",
-        _loops(lambda same, back, i, j: same and back in (0, 1) and j < i, alone=False),
-    ),
-    Mistake(
-        "the chunk before is missing: a bucket may run over a border",
-        _loops(lambda same, back, i, j: same and back == 0 and j < i),
-    ),
-    Mistake(
-        "chunks hide nothing in yours: all of a bucket is read, however far back it was sorted",
-        _loops(lambda same, back, i, j: same and j < i),
-    ),
-    Mistake(
-        "other buckets in a chunk are read as well",
-        _loops(lambda same, back, i, j: back in (0, 1) and j < i),
-    ),
-    Mistake(
-        "later tokens are read: this is a decoder",
-        _loops(lambda same, back, i, j: same and back in (0, 1) and j != i),
-    ),
-]
-
-
-def _by_position(buckets: list[int], chunk_size: int) -> Tensor:
-    i = torch.arange(len(buckets))
-    back = i[:, None] // chunk_size - i // chunk_size
-    found = torch.tensor(buckets)
-    mask = (found[:, None] == found) & (back >= 0) & (back <= 1) & (i < i[:, None])
-    return mask | (torch.eye(len(i), dtype=torch.bool) & ~mask.any(1, keepdim=True))
+    return mask
 
 
 def _chunks(answer: Any, generator: Generator) -> Verdict:
     mistakes = [
-        *CHUNK_MISTAKES,
-        Mistake("chunks are cut from the sorted sequence, not from the text", _by_position),
+        Mistake(
+            "a token reads itself though it finds others; it should only if it finds nobody",
+            _loops(lambda same, back, chunks, i, j, m: same and 0 <= back <= m),
+        ),
+        Mistake(
+            "a token that finds nobody reads itself, so that no row is empty",
+            _loops(lambda same, back, chunks, i, j, m: same and 0 < back <= m, alone=False),
+        ),
+        Mistake(
+            "by whole chunks, later tokens decide where a bucket is cut: count places from the token",
+            _loops(lambda same, back, chunks, i, j, m: same and back > 0 and chunks in (0, 1)),
+        ),
+        Mistake(
+            "only the own chunk is read: the places before it may lie in the chunk before",
+            _loops(lambda same, back, chunks, i, j, m: same and back > 0 and chunks == 0),
+        ),
+        Mistake(
+            "all of a bucket is read, however many places back",
+            _loops(lambda same, back, chunks, i, j, m: same and back > 0),
+        ),
+        Mistake(
+            "the place chunk_size back belongs to what is read",
+            _loops(lambda same, back, chunks, i, j, m: same and 0 < back < m),
+        ),
+        Mistake(
+            "tokens of other buckets that are sorted nearby are read as well",
+            _loops(lambda same, back, chunks, i, j, m: 0 < back <= m and j < i),
+        ),
+        Mistake(
+            "later tokens are read: this is a decoder",
+            _loops(lambda same, back, chunks, i, j, m: same and back != 0 and abs(back) <= m),
+        ),
+        Mistake(
+            "places are those of the sorted row, not of the text",
+            _loops(lambda same, back, chunks, i, j, m: same and 0 < i - j <= m),
+        ),
     ]
-    cases: list[Any] = []
-    for n, chunk_size, n_buckets in ((12, 3, 3), (16, 4, 4), (10, 2, 2), (9, 3, 9), (11, 4, 2)):
+    cases: list[Any] = [([2, 0, 1, 0, 0, 2, 0, 0, 0, 3, 0, 2], 3)]
+    for n, chunk_size, n_buckets in ((16, 4, 3), (10, 2, 2), (9, 3, 9), (11, 4, 2)):
         buckets = torch.randint(n_buckets, (n,), generator=generator).tolist()
         cases.append((buckets, chunk_size))
-    cases[0] = ([2, 0, 1, 0, 0, 2, 0, 0, 0, 3, 0, 2], 3)
     return of_function(answer, _reads, cases, mistakes)
 
 
@@ -292,7 +290,7 @@ def _border(answer: Any, generator: Generator) -> Verdict:
             )
         same = torch.tensor(buckets)
         should = (same[:, None] == same) & ~torch.eye(n, dtype=torch.bool)
-        got = _both_ways(buckets, chunk_size) & ~torch.eye(n, dtype=torch.bool)
+        got = _reads(buckets, chunk_size, causal=False) & ~torch.eye(n, dtype=torch.bool)
         if not should.any():
             return is_wrong(f"{here}: no two tokens share a bucket, so there is nothing to lose")
         if not (should & ~got).any():
@@ -336,14 +334,14 @@ EXERCISES = (
     ),
     Exercise(
         name="lsh/chunks",
-        title="Sort, cut, look back",
+        title="Sort and look back",
         kind="implement",
         difficulty=3,
         minutes=30,
         points=5,
         goal="Turn bucket numbers into the pairs that a causal Reformer reads",
         examine=_chunks,
-        after="The chapter says why `lsh_mask` counts places where buckets are longer than a chunk.",
+        after="It agrees with `lsh_mask`, and nothing that comes later can change an earlier row.",
     ),
     Exercise(
         name="lsh/merge",

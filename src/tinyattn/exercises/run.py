@@ -17,10 +17,14 @@ CHAPTERS = {
     "transformer": "What stands around attention",
     "usage": "Three ways to use it",
     "complexity": "What attention costs",
+    "comparison": "Attention beside other layers",
+    "taxonomy": "Six ways to change one matrix",
     "atomic": "Five atoms of sparse attention",
     "compound": "Patterns from patterns",
     "extended": "Patterns that know the shape of their data",
     "lsh": "Attention by hashing",
+    "clustering": "Meeting in clusters",
+    "learned": "Connections that are learned",
 }
 SEEN_SEED = 0  # of the inputs that `check` draws; marks are given with others
 

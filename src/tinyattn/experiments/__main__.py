@@ -12,7 +12,9 @@ from tinyattn.experiments import (
     characters,
     dates,
     digits,
+    distant_copy,
     duplication,
+    few_digits,
     hidden_graph,
     long_characters,
     moving_block,
@@ -261,6 +263,44 @@ def run_hidden_graph() -> str:
     return _verdict("hidden graph", "worst share of hidden edges found", worst, met)
 
 
+def run_distant_copy() -> str:
+    """Five kinds of layers of one size.
+
+    What a path of constant length joins has to be learned: self-attention at every distance.
+    """
+    config = distant_copy.CopyConfig()
+    jobs = [(kind, seed) for kind in distant_copy.LAYERS for seed in distant_copy.SEEDS]
+    runs = []
+    for kind, seed in jobs:
+        runs.append(distant_copy.run(config, kind, seed))
+        print(kind, seed, runs[-1]["scores"], flush=True)
+    bar = distant_copy.BAR
+    save("distant_copy", config, runs, bar=bar, chance=1 / config.n_symbols)
+    worst = min(min(run["by_distance"]) for run in runs if run["kind"] == "self-attention")
+    return _verdict("distant copy", "self-attention's worst distance", worst, worst >= bar)
+
+
+def run_few_digits() -> str:
+    """Four kinds of layers on few pictures and on all; reported as it comes out."""
+    config, runs = few_digits.FewDigitsConfig(), []
+    for kind in few_digits.LAYERS:
+        for size in config.sizes:
+            for seed in few_digits.SEEDS:
+                runs.append(few_digits.run(config, kind, size, seed))
+                print(kind, size, seed, runs[-1]["scores"], flush=True)
+    save("few_digits", config, runs)
+    few = {
+        kind: [
+            run["scores"]["accuracy"]
+            for run in runs
+            if run["kind"] == kind and run["size"] == config.sizes[0]
+        ]
+        for kind in ("convolution", "attention")
+    }
+    margin = min(few["convolution"]) - max(few["attention"])
+    return f"few digits: the convolution's worst seed leads attention's best by {margin:+.4f}"
+
+
 EXPERIMENTS = {
     "dates": run_dates,
     "digits": run_digits,
@@ -273,6 +313,8 @@ EXPERIMENTS = {
     "duplication": run_duplication,
     "moving_block": run_moving_block,
     "hidden_graph": run_hidden_graph,
+    "distant_copy": run_distant_copy,
+    "few_digits": run_few_digits,
 }
 
 

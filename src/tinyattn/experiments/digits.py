@@ -117,13 +117,13 @@ def fit(model: DigitClassifier, config: DigitsConfig, seed: int) -> list[float]:
     return train(model, loss, config.steps, lr=config.lr, seed=seed, label="digits")
 
 
-def predict(model: DigitClassifier, images: Float[Tensor, "b 8 8"]) -> Int64[Tensor, "b"]:
+def predict(model: nn.Module, images: Float[Tensor, "b 8 8"]) -> Int64[Tensor, "b"]:
     """The likeliest digit of each picture."""
     with evaluating(model):
         return model(images).argmax(dim=-1)
 
 
-def accuracy(model: DigitClassifier) -> float:
+def accuracy(model: nn.Module) -> float:
     """Share of the test pictures that are named rightly."""
     _, _, images, labels = split()
     return float((predict(model, images) == labels).double().mean())

@@ -11,6 +11,7 @@ TITLES = {
     "02_transformer": "What stands around attention",
     "03_usage": "Three ways to use it",
     "04_complexity": "What attention costs",
+    "05_comparison": "Attention beside other layers",
     "07_atomic": "Five atoms of sparse attention",
     "08_compound": "Patterns from patterns",
     "09_extended": "Patterns that know the shape of their data",

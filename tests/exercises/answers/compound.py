@@ -137,8 +137,8 @@ ANSWERS = {
     "compound/random_blocks": Answers(
         right=(drawn, by_permutation),
         wrong=(
-            ("which is global", lambda n, r, seed: drawn(n, r, seed, ends=False)),
-            ("its own window", lambda n, r, seed: drawn(n, r, seed, around=0)),
+            ("are global and read anyway", lambda n, r, seed: drawn(n, r, seed, ends=False)),
+            ("in its own window", lambda n, r, seed: drawn(n, r, seed, around=0)),
             ("draws a block twice", lambda n, r, seed: drawn(n, r, seed, replace=True)),
             ("draw nothing", lambda n, r, seed: drawn(n, r, seed, edge_rows=True)),
             ("another table the second time", unseeded),
@@ -163,8 +163,8 @@ ANSWERS = {
         right=(last_of_block, by_search),
         wrong=(
             ("comes after the query", lambda i, j, stride: j // stride * stride + stride - 1),
-            ("and not its last", lambda i, j, stride: j),
-            ("does not read key", lambda i, j, stride: i),
+            ("an earlier block", lambda i, j, stride: j),
+            ("does not read the key", lambda i, j, stride: i),
             ("comes before the key", lambda i, j, stride: j // stride * stride),
             ("there is no token -1", lambda i, j, stride: j // stride * stride - 1),
             ("a position is wanted", lambda i, j, stride: (i + j) / 2 + 0.25),

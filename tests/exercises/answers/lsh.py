@@ -58,21 +58,24 @@ def rounds_by_logs(degrees, n_buckets, wish):
     return math.ceil(math.log(1 - wish, 1 - chance(degrees, n_buckets)))
 
 
-def chunked(back=True, bucket=True, causal=True, itself=False, alone=True, cut=True):
+def chunked(chunks=None, back=True, bucket=True, causal=True, itself=False, alone=True, less=0):
     """The mask with faults by choice, from a sort and two comparisons."""
 
     def answer(buckets, chunk_size):
         number = torch.tensor(buckets)
         order = torch.argsort(number, stable=True)
         place = torch.argsort(order)
-        chunk = place // chunk_size
-        apart = chunk[:, None] - chunk
-        seen = (apart == 0) | (back & (apart == 1)) | (not cut)
+        apart = place[:, None] - place
+        if chunks:
+            chunk = place // chunk_size
+            seen = torch.isin(chunk[:, None] - chunk, torch.tensor(chunks))
+        else:
+            seen = apart.abs() <= chunk_size - less if back else torch.ones_like(apart) > 0
         if bucket:
             seen &= number[:, None] == number
         i = torch.arange(len(buckets))
         if causal:
-            seen &= i <= i[:, None]
+            seen &= (i <= i[:, None]) & (apart >= 0)
         if not itself:
             seen &= i != i[:, None]
         if alone:
@@ -87,20 +90,18 @@ def chunked_by_text(buckets, chunk_size):
     n = len(buckets)
     rows = []
     for i in range(n):
-        keys = [j for j in range(i) if buckets[j] == buckets[i]]
-        keys = [j for j in keys if i // chunk_size - j // chunk_size <= 1] or [i]
+        near = range(max(0, i - chunk_size), i)
+        keys = [j for j in near if buckets[j] == buckets[i]] or [i]
         rows.append([j in keys for j in range(n)])
     return torch.tensor(rows)
 
 
-def chunked_by_loops(buckets, chunk_size):
-    n = len(buckets)
-    order = sorted(range(n), key=lambda i: buckets[i])
-    where = [order.index(i) // chunk_size for i in range(n)]
-    mask = torch.zeros(n, n, dtype=torch.bool)
-    for i in range(n):
-        keys = [j for j in range(i) if buckets[j] == buckets[i] and where[i] - where[j] < 2]
-        mask[i, keys or [i]] = True
+def chunked_by_buckets(buckets, chunk_size):
+    """The last few earlier members of the own bucket: these are the places before it."""
+    mask = torch.zeros(len(buckets), len(buckets), dtype=torch.bool)
+    for i, bucket in enumerate(buckets):
+        earlier = [j for j in range(i) if buckets[j] == bucket]
+        mask[i, earlier[-chunk_size:] or [i]] = True
     return mask
 
 
@@ -190,15 +191,17 @@ ANSWERS = {
         ),
     ),
     "lsh/chunks": Answers(
-        right=(chunked(), chunked_by_loops),
+        right=(chunked(), chunked_by_buckets),
         wrong=(
             ("only if it finds nobody", chunked(itself=True)),
             ("no row is empty", chunked(alone=False)),
-            ("the chunk before is missing", chunked(back=False)),
-            ("chunks hide nothing", chunked(cut=False)),
+            ("later tokens decide", chunked(chunks=[0, 1])),
+            ("only the own chunk", chunked(chunks=[0])),
+            ("however many places back", chunked(back=False)),
+            ("belongs to what is read", chunked(less=1)),
             ("other buckets", chunked(bucket=False)),
             ("later tokens are read", chunked(causal=False)),
-            ("not from the text", chunked_by_text),
+            ("not of the text", chunked_by_text),
             ("the dtype", lambda buckets, size: chunked()(buckets, size).int()),
         ),
     ),

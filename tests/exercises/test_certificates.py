@@ -1,0 +1,43 @@
+"""Answers that are certificates: called on copies, refused in a sentence, never crashed upon."""
+
+import math
+
+import pytest
+import torch
+
+from tinyattn.exercises.certificates import returned, whole_list
+
+
+def not_yet(x):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("answer", [None, ..., lambda x: None, lambda x: ..., not_yet])
+def test_what_returns_nothing_was_not_attempted(answer):
+    assert returned(answer, 1).state == "open"
+
+
+def test_what_is_no_function_is_wrong():
+    assert returned(3, 1).says == "a function is wanted"
+
+
+def test_an_error_is_named_with_its_message():
+    assert returned(lambda x: 1 / x, 0).says == (
+        "your function raised ZeroDivisionError: division by zero"
+    )
+
+
+def test_an_answer_gets_copies_of_what_is_examined_later():
+    given = [1, 2]
+    assert returned(lambda numbers: numbers.pop(), given) == 2
+    assert given == [1, 2]
+
+
+@pytest.mark.parametrize("value", [[1, 2], (1.0, 2.0), torch.tensor([1, 2]), range(1, 3)])
+def test_whole_numbers_may_come_in_any_form(value):
+    assert whole_list(value) == [1, 2]
+
+
+@pytest.mark.parametrize("value", [[0.5], [math.nan], [math.inf], "two", 2, None, [[1]], [None]])
+def test_what_is_no_list_of_whole_numbers_is_none(value):
+    assert whole_list(value) is None

@@ -1,0 +1,68 @@
+"""The records of what takes too long for `make test`: complete, and how old they are.
+
+A record may be older than the code, because some take hours: then the book says so. In a release
+it may not, and not in `make nightly`, which brings the others up to date.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import mutants
+import stamps
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def read(name):
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", stamps.RECORDS)
+def test_a_record_says_when_it_was_made_of_which_code(name):
+    for one in stamps.stamps_of(read(name)).values():
+        assert re.fullmatch(r"[0-9a-f]{12}", one["commit"])
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", one["date"])
+        assert one["files"]
+        assert all(re.fullmatch(r"[0-9a-f]{16}", digest) for digest in one["files"].values())
+
+
+@pytest.mark.parametrize("name", stamps.RECORDS)
+def test_a_record_is_not_older_than_the_code(name):
+    old = stamps.stale(name)
+    if old and not os.environ.get("TINYATTN_REQUIRE_FRESH"):
+        pytest.skip(f"{name}: {stamps.RECORDS[name]} would renew {len(old)} parts that are old")
+    assert old == []
+
+
+def test_a_change_that_survives_is_listed_and_counted():
+    for name, module in read("mutants")["modules"].items():
+        assert module["killed"] + len(module["survived"]) == module["sample"], name
+        assert module["tests"] == mutants.tests_of(name)
+
+
+def test_of_the_changes_that_are_not_explained_one_in_ten_survives_at_most():
+    for name, module in read("mutants")["modules"].items():
+        unexplained = [one for one in module["survived"] if not one["why"]]
+        assert len(unexplained) <= 0.1 * module["sample"], name
+
+
+def test_no_test_said_two_things():
+    assert read("flaky")["differences"] == []
+
+
+def test_the_suite_was_run_in_another_order():
+    runs = read("flaky")["runs"]
+    assert len({run["order"] for run in runs}) >= 2
+    assert all(run.get("failed", 0) == 0 for run in runs)
+
+
+def test_chapters_ran_within_the_memory_of_binder():
+    record = read("binder")
+    assert record["memory_limit_mib"] == 2048
+    assert record["disk_mib"] <= 2048
+    assert len(record["chapters"]) >= 2
+    assert all(chapter["peak_mib"] <= 1024 for chapter in record["chapters"].values())

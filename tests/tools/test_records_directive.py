@@ -1,0 +1,72 @@
+"""tools/tinybook/records.py: what the book says of the longer checks."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tinybook import records
+
+STAMP = {"date": "2030-01-31", "commit": "0123456789ab", "files": {}}
+SAME = {"old": "a < b", "new": "b > a", "why": "it is the same"}
+MISSED = {"old": "a + b", "new": "a - b", "why": None}
+MUTANTS = {
+    "modules": {
+        "one.py": {
+            "changes": 90,
+            "sample": 40,
+            "killed": 38,
+            "survived": [SAME, MISSED],
+            "stamp": STAMP,
+        },
+        "two.py": {"changes": 9, "sample": 9, "killed": 9, "survived": [], "stamp": STAMP},
+    }
+}
+
+
+def test_what_is_explained_counts_as_seen_and_what_is_not_does_not():
+    when = "2030-01-31, 0123456789ab"
+    assert records.mutants(MUTANTS) == [
+        ("one.py", "90", "40", "38", "1", "97 %", when),
+        ("two.py", "9", "9", "9", "0", "100 %", when),
+        ("all", "99", "49", "47", "1", "97 %", ""),
+    ]
+
+
+def test_every_survivor_is_shown_with_its_reason_or_without():
+    assert records.survivors(MUTANTS) == [
+        ("one.py", "a < b", "b > a", "it is the same"),
+        ("one.py", "a + b", "a - b", "not explained yet"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "said"), [(999, 1000, "99 %"), (7, 7, "100 %"), (0, 3, "0 %")]
+)
+def test_a_hundred_percent_is_said_of_all_only(part, whole, said):
+    assert records.percent(part, whole) == said
+
+
+def test_a_run_without_failures_says_that_there_were_none():
+    run = {"order": "reversed", "threads": 2, "instructions": "avx2", "passed": 12, "seconds": 3}
+    assert records.flaky({"runs": [run]}) == [("reversed", "2", "avx2", "12", "0", "0")]
+
+
+def directive(kind, root):
+    app = SimpleNamespace(srcdir=str(root))
+    env = SimpleNamespace(app=app, note_dependency=lambda name: None)
+    one = records.Records.__new__(records.Records)
+    one.arguments = [kind]
+    one.state = SimpleNamespace(document=SimpleNamespace(settings=SimpleNamespace(env=env)))
+    return one
+
+
+@pytest.mark.parametrize("kind", ["mutants", "survivors", "flaky", "binder"])
+def test_a_book_without_records_says_how_to_make_them(tmp_path, kind):
+    [paragraph] = directive(kind, tmp_path).run()
+    assert paragraph.astext().startswith("Not done yet: make ")
+
+
+@pytest.mark.parametrize("kind", ["mutants", "survivors"])
+def test_what_is_stored_here_is_shown(kind):
+    nodes = directive(kind, records.stamps.ROOT).run()
+    assert "dense.py" in nodes[0].astext()
