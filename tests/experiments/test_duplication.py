@@ -9,7 +9,14 @@ import torch
 from tinyattn import attention
 from tinyattn.content import LSHRouter
 from tinyattn.experiments import duplication, records
-from tinyattn.experiments.duplication import LONGER, SHORTER, DuplicationConfig
+from tinyattn.experiments.duplication import (
+    AT_ONCE,
+    LONG,
+    LONGER,
+    LONGEST,
+    SHORTER,
+    DuplicationConfig,
+)
 
 from ..close import assert_same
 
@@ -79,12 +86,57 @@ def test_reading_by_another_rule_keeps_the_parameters():
 
 def test_each_step_has_rotations_of_its_own_and_a_test_has_others(monkeypatch):
     seeds = []
-    monkeypatch.setattr(duplication, "hash_with", lambda model, seed: seeds.append(seed))
+    monkeypatch.setattr(duplication, "hash_with", lambda model, seed, *size: seeds.append(seed))
     model = duplication.build(SMALL, duplication.lsh(SMALL, 1))
     duplication.fit(model, SMALL)
     duplication.accuracy(model, SMALL)
     assert seeds == [0, 1, 2, *duplication.HASH_SEEDS]
     assert len(set(seeds)) == len(seeds)
+
+
+PIECES = replace(SMALL, piece=4, piece_steps=5)
+
+
+@pytest.mark.parametrize("piece", [3, 2, 14])
+def test_a_piece_that_holds_no_two_words_or_is_too_long_is_refused(piece):
+    with pytest.raises(ValueError, match=rf"piece must be even and in 4 … n=12, got {piece}"):
+        replace(SMALL, piece=piece)
+
+
+def test_a_piece_stands_anywhere_in_both_words_alike():
+    rng, starts = generator(), []
+    for _ in range(400):
+        places = duplication.places_of_a_piece(PIECES, rng).tolist()
+        first = places[0]
+        assert places == [first, first + 1, first + 6, first + 7]
+        starts.append(first)
+    assert set(starts) == set(range(5))  # 0 … 4, the ends no rarer than the middle
+    assert min(starts.count(start) for start in (0, 4)) >= starts.count(2) / 2
+
+
+def test_a_piece_has_the_positions_of_its_places():
+    positions = duplication.build(PIECES, None).embedding.positions
+    positions.at = torch.tensor([2, 3, 8, 9])
+    x = torch.zeros(1, 3, 8)
+    assert torch.equal(positions.embed(x)[0], positions.table[[2, 3, 8]])
+    assert torch.equal(positions.embed(x[:, :1], start=3)[0], positions.table[[9]])
+    positions.at = None
+    assert torch.equal(positions.embed(x)[0], positions.table[:3])
+
+
+def test_pieces_are_trained_first_at_their_places_and_with_their_buckets(monkeypatch):
+    model, seen = duplication.build(PIECES, duplication.lsh(PIECES, 1)), []
+    router = next(part for part in model.modules() if isinstance(part, LSHRouter))
+
+    def second_word(model, tokens, original=duplication.second_word):
+        at = model.embedding.positions.at
+        seen.append((tokens.shape[1], router.n_buckets, None if at is None else len(at)))
+        return original(model, tokens)
+
+    monkeypatch.setattr(duplication, "second_word", second_word)
+    losses = duplication.fit(model, PIECES)
+    assert len(losses) == PIECES.piece_steps + PIECES.steps
+    assert seen == [(4, 2, 4)] * 5 + [(12, 6, None)] * 3
 
 
 def test_rotations_of_a_seed_reach_the_layer():
@@ -119,33 +171,51 @@ def test_the_cost_is_counted_from_the_chunks():
 # ------------------------------------------------------------------------------ results/
 
 
-def stored(name, n):
+def stored(name, config):
     runs = records.load(duplication.NAME)["runs"]
-    return next(run for run in runs if (run["trained"], run["n"]) == (name, n))
+    pieces = config.piece_steps > 0
+    return next(
+        run for run in runs if (run["trained"], run["n"], run["pieces"]) == (name, config.n, pieces)
+    )
+
+
+def trained():
+    """Everything that results/ holds."""
+    jobs = [
+        (config, name) for config in (SHORTER, LONGER, LONG) for name in duplication.rules(config)
+    ]
+    return [*jobs, (AT_ONCE, "4 rounds"), (LONGEST, "4 rounds"), (LONGEST, "8 rounds")]
 
 
 def test_results_were_made_with_the_configurations_of_today():
     results = records.load(duplication.NAME)
-    for key, config in (("config", LONGER), ("shorter", SHORTER)):
-        assert results[key] == json.loads(json.dumps(config.__dict__))
-        for name, rule in duplication.rules(config).items():
-            run = stored(name, config.n)
-            assert (run["seed"], run["steps"]) == (duplication.SEED, config.steps)
-            assert run["n_scores"] == duplication.n_scores(config, rule)
-    assert len(results["runs"]) == 2 * len(duplication.rules(LONGER))
-    assert results["chance"] == LONGER.chance == SHORTER.chance
+    configs = [LONGER, SHORTER, LONG, LONGEST, AT_ONCE]
+    assert [results["config"], *results["others"]] == [
+        json.loads(json.dumps(config.__dict__)) for config in configs
+    ]
+    for config, name in trained():
+        run = stored(name, config)
+        steps = config.piece_steps + config.steps
+        assert (run["seed"], run["steps"]) == (duplication.SEED, steps)
+        assert run["n_scores"] == duplication.n_scores(config, duplication.rules(config)[name])
+    assert len(results["runs"]) == len(trained())
+    assert {results["chance"]} == {config.chance for config in configs}
 
 
-def test_all_that_learned_with_two_rounds_or_more_read_well_by_eight():
+def test_all_that_learned_read_well_by_eight_rounds():
     for config in (LONGER, SHORTER):
-        assert stored("dense", config.n)["scores"]["accuracy"] >= duplication.BAR
-        for name in ("shared", "2 rounds", "4 rounds", "8 rounds"):
-            assert stored(name, config.n)["scores"]["8 rounds"] >= duplication.BAR, name
+        assert stored("dense", config)["scores"]["accuracy"] >= duplication.BAR
+    for config, name in trained():
+        few = ("1 round", "2 rounds") if config == LONG else ("1 round",)
+        if name not in ("dense", *few) and config != AT_ONCE:
+            assert stored(name, config)["scores"]["8 rounds"] >= duplication.BAR, (name, config.n)
 
 
-def test_the_first_steps_of_a_stored_run_come_out_again():
-    run = stored("2 rounds", SHORTER.n)
-    model = duplication.build(SHORTER, duplication.lsh(SHORTER, 2))
+@pytest.mark.parametrize("config", [SHORTER, LONG], ids=["whole", "pieces"])
+def test_the_first_steps_of_a_stored_run_come_out_again(config):
+    run = stored("2 rounds", config)
+    model = duplication.build(config, duplication.lsh(config, 2))
     # the learning rate still grows in these steps, so their number does not change them
-    again = duplication.fit(model, replace(SHORTER, steps=20))
+    few = {"piece_steps": 20, "steps": 1} if config.piece_steps else {"steps": 20}
+    again = duplication.fit(model, replace(config, **few))[:20]
     assert again == pytest.approx(run["first_losses"], rel=0.05)

@@ -43,8 +43,8 @@ FAULTS = [
     Fault(
         "all steps of duplication share their rotations",
         FILE,
-        "hash_with(model, next(hash_seeds))",
-        "hash_with(model, 0)",
+        "hash_with(model, next(hash_seeds), size.n_buckets)",
+        "hash_with(model, 0, size.n_buckets)",
         TESTS + "each_step_has_rotations_of_its_own_and_a_test_has_others",
     ),
     Fault(
@@ -74,5 +74,26 @@ FAULTS = [
         "    other.load_state_dict(model.state_dict())\n",
         "",
         TESTS + "reading_by_another_rule_keeps_the_parameters",
+    ),
+    Fault(
+        "a piece stands at the start of the sequence only",
+        "experiments/duplication.py",
+        "word = first.clamp(0, half - own) + torch.arange(own)",
+        "word = torch.arange(own)",
+        TESTS + "a_piece_stands_anywhere_in_both_words_alike",
+    ),
+    Fault(
+        "the places of a piece stay when whole sequences are trained",
+        "experiments/duplication.py",
+        "        places.at = None\n",
+        "",
+        TESTS + "pieces_are_trained_first_at_their_places_and_with_their_buckets",
+    ),
+    Fault(
+        "pieces are hashed to the buckets of whole sequences",
+        "experiments/duplication.py",
+        "part.n_buckets = n_buckets or part.n_buckets",
+        "pass",
+        TESTS + "pieces_are_trained_first_at_their_places_and_with_their_buckets",
     ),
 ]

@@ -20,7 +20,7 @@ FAULTS = [
         GRAPHS,
         "        reads[frontier] = True\n",
         "",
-        SAID + "test_with_one_rule_it_is_the_path_length",
+        SAID + "test_a_position_is_carried_by_the_residual_connection",
     ),
     Fault(
         "what is seen again counts for the later layer",

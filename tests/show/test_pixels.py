@@ -7,7 +7,7 @@ import torch
 import traitlets
 
 from tinyattn.analysis import first_seen, path_lengths
-from tinyattn.patterns import Causal, Window, axial_columns, axial_rows, image_1d, image_2d
+from tinyattn.patterns import Causal, Painted, Window, axial_columns, axial_rows, image_1d, image_2d
 from tinyattn.show import PixelStudio
 
 HEIGHT, WIDTH = 7, 5
@@ -59,6 +59,12 @@ def test_with_one_rule_it_is_the_path_length():
     for at in range(12):
         seen = first_seen([rule] * 6, at, 12)
         assert torch.equal(seen, lengths[at].clamp(min=1).long())
+
+
+def test_a_position_is_carried_by_the_residual_connection():
+    before = Painted(torch.ones(6, 6).bool().tril(-1) & torch.ones(6, 6).bool().triu(-1))
+    assert first_seen([before] * 3, 4, 6).tolist() == [0, 3, 2, 1, 1, 0]
+    assert first_seen([before] * 3, 0, 6).tolist() == [1, 0, 0, 0, 0, 0]  # it reads nobody
 
 
 def test_a_position_outside_is_refused():

@@ -168,20 +168,30 @@ def run_recall() -> str:
 
 
 def run_duplication() -> str:
-    """A word twice, at two lengths, one seed; whoever learned it has to read well by 8 rounds."""
+    """A word twice, at four lengths, one seed; whoever learned it has to read well by 8 rounds."""
     longer, shorter = duplication.LONGER, duplication.SHORTER
+    long, longest, at_once = duplication.LONG, duplication.LONGEST, duplication.AT_ONCE
+    jobs = [
+        (config, name) for config in (shorter, longer, long) for name in duplication.rules(config)
+    ]
+    jobs += [(at_once, "4 rounds"), (longest, "4 rounds"), (longest, "8 rounds")]
     runs = []
-    for config in (shorter, longer):
-        for name in duplication.rules(config):
-            runs.append(duplication.run(config, name))
-            print(name, config.n, runs[-1]["scores"])
-    learned = [run for run in runs if run["trained"] not in ("dense", "1 round")]
+    for config, name in jobs:
+        runs.append(duplication.run(config, name))
+        print(name, config.n, runs[-1]["scores"], flush=True)
+    # at 512 tokens, two rounds are as hard to learn from as one is at 128
+    few = {64: ("1 round",), 128: ("1 round",), 512: ("1 round", "2 rounds"), 1024: ()}
+    learned = [
+        run
+        for run in runs
+        if run["trained"] not in ("dense", *few[run["n"]]) and (run["pieces"] or run["n"] < long.n)
+    ]
     save(
         duplication.NAME,
         longer,
         runs,
         bar=duplication.BAR,
-        shorter=asdict(shorter),
+        others=[asdict(config) for config in (shorter, long, longest, at_once)],
         chance=longer.chance,
     )
     worst = min(run["scores"]["8 rounds"] for run in learned)

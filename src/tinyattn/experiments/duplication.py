@@ -8,7 +8,7 @@ model that looks anywhere else is at chance.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -43,9 +43,11 @@ class DuplicationConfig:
         steps: how many steps.
         lr: highest learning rate.
         n_test: sequences that are tested.
+        piece: length of the pieces that are learned first, even; None for whole sequences only.
+        piece_steps: steps on pieces before those on whole sequences.
 
     Raises:
-        ValueError: if n is odd or below 4.
+        ValueError: if n or piece is odd or below 4, or a piece longer than the sequence.
     """
 
     n: int = 128
@@ -56,10 +58,14 @@ class DuplicationConfig:
     steps: int = 500
     lr: float = 1e-2
     n_test: int = 32
+    piece: int | None = None
+    piece_steps: int = 0
 
     def __post_init__(self) -> None:
         if self.n < 4 or self.n % 2:
             raise ValueError(f"n must be even and 4 or more, got {self.n}")
+        if self.piece is not None and (not 4 <= self.piece <= self.n or self.piece % 2):
+            raise ValueError(f"piece must be even and in 4 … n={self.n}, got {self.piece}")
 
     @property
     def n_buckets(self) -> int:
@@ -72,6 +78,26 @@ class DuplicationConfig:
 
 LONGER = DuplicationConfig()
 SHORTER = DuplicationConfig(n=64, chunk_size=8)
+LONG = DuplicationConfig(n=512, steps=150, piece=128, piece_steps=1000, n_test=16)
+LONGEST = DuplicationConfig(n=1024, steps=100, piece=128, piece_steps=1500, n_test=8)
+AT_ONCE = DuplicationConfig(n=512, steps=600, n_test=16)  # without pieces
+
+
+class Places(Learned):
+    """Learned positions for sequences whose tokens stand at chosen places of a longer one.
+
+    Attributes:
+        at: the place of each token; 0, 1, 2, … if None.
+    """
+
+    at: Int64[Tensor, "n"] | None = None
+
+    def embed(
+        self, x: Float[Tensor, "b n d_model"], start: int = 0
+    ) -> Float[Tensor, "b n d_model"]:
+        if self.at is None:
+            return super().embed(x, start)
+        return x + self.table[self.at[start : start + x.shape[1]]]
 
 
 class SharedQK(Router):
@@ -147,7 +173,7 @@ def build(config: DuplicationConfig, rule: Rule | None, seed: int = SEED) -> Dec
             d_ff=2 * config.d_model,
             n_layers=1,
             max_len=config.n,
-            positions=Learned,
+            positions=Places,
             tie_embeddings=False,
         )
         model = Decoder(sizes, pattern=rule)
@@ -162,24 +188,59 @@ def reading_by(model: Decoder, config: DuplicationConfig, rule: Rule | None) -> 
     return other
 
 
-def hash_with(model: nn.Module, seed: int) -> None:
-    """Give all LSH layers of a model the rotations of a seed."""
+def hash_with(model: nn.Module, seed: int, n_buckets: int | None = None) -> None:
+    """Give all LSH layers of a model the rotations of a seed, and perhaps a number of buckets."""
     for part in model.modules():
         if isinstance(part, LSHRouter):
             part.seed = seed
+            part.n_buckets = n_buckets or part.n_buckets
+
+
+def places_of_a_piece(config: DuplicationConfig, generator: torch.Generator) -> Int64[Tensor, "n"]:
+    """Where a piece stands: as many places of both words, one half of the sequence apart.
+
+    Pieces that would stand out at an end are moved inside, so that the places there are not rare.
+
+    Example:
+        >>> config = DuplicationConfig(n=12, piece=4)
+        >>> places_of_a_piece(config, torch.Generator().manual_seed(0))
+        tensor([4, 5, 10, 11])
+    """
+    own, half = config.piece // 2, config.n // 2
+    first = torch.randint(-(own // 2), half - own // 2 + 1, (), generator=generator)
+    word = first.clamp(0, half - own) + torch.arange(own)
+    return torch.cat([word, word + half])
 
 
 def fit(model: Decoder, config: DuplicationConfig, seed: int = SEED) -> list[float]:
-    """Train on words, and with rotations, that are drawn afresh at each step."""
-    hash_seeds: Iterator[int] = iter(range(config.steps))
+    """Train on words, and with rotations, that are drawn afresh at each step; on pieces first.
 
-    def loss(generator: torch.Generator) -> Float[Tensor, ""]:
-        hash_with(model, next(hash_seeds))
-        tokens = draw(config, config.batch_size, generator)
+    A piece is a short sequence whose tokens stand where they would in a long one. With fewer keys
+    to confuse a pair of places with, a pair is found sooner, and a step costs less.
+    """
+    hash_seeds: Iterator[int] = iter(range(config.piece_steps + config.steps))
+    places, piece = model.embedding.positions, replace(config, n=config.piece or config.n)
+
+    def loss_of(size: DuplicationConfig, generator: torch.Generator) -> Float[Tensor, ""]:
+        hash_with(model, next(hash_seeds), size.n_buckets)
+        tokens = draw(size, size.batch_size, generator)
         logits, told = second_word(model, tokens)
         return F.cross_entropy(logits.flatten(0, 1), told.flatten())
 
-    return train(model, loss, config.steps, lr=config.lr, seed=seed, label=NAME)
+    def loss_of_piece(generator: torch.Generator) -> Float[Tensor, ""]:
+        places.at = places_of_a_piece(config, generator)
+        return loss_of(piece, generator)
+
+    losses: list[float] = []
+    if config.piece_steps:
+        losses = train(
+            model, loss_of_piece, config.piece_steps, lr=config.lr, seed=seed, label="pieces"
+        )
+        places.at = None
+    return losses + train(
+        model, lambda generator: loss_of(config, generator), config.steps, lr=config.lr, seed=seed,
+        label=NAME,
+    )  # fmt: skip
 
 
 def second_word(
@@ -215,6 +276,7 @@ def run(config: DuplicationConfig, name: str, seed: int = SEED) -> dict:
     return {
         "trained": name,
         "n": config.n,
+        "pieces": config.piece_steps > 0,
         "n_scores": n_scores(config, everything[name]),
         **record(seed, losses, seconds, scores),
     }
