@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tinyattn.exercises import exercise
 from tinyattn.show.coverage import ENTRIES, HOLE, Entry, coverage_table
 from tinyattn.show.taxonomy import ATTENTION
 
@@ -45,6 +46,9 @@ def test_what_an_entry_names_exists(entry):
         assert (ROOT / "tests" / file).is_file(), file
     if entry.figure:
         assert entry.figure in drawn_under(entry.chapter)
+    for name in entry.exercises:
+        assert exercise(name).name == name
+        assert entry.chapter.endswith(name.split("/")[0]) or name == "usage/causal"
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=NAMES)
@@ -61,9 +65,9 @@ def test_no_model_of_the_tree_with_code_is_missing():
 
 
 def test_a_hole_is_shown_as_a_hole():
-    assert Entry("9", "nothing").holes == 4
+    assert Entry("9", "nothing").holes == 5
     row = next(line for line in coverage_table().splitlines() if "| Synthesizer |" in line)
-    assert row.count(HOLE) == 4
+    assert row.count(HOLE) == 5
     assert coverage_table().count(HOLE) == sum(entry.holes for entry in ENTRIES)
 
 
