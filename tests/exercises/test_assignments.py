@@ -5,6 +5,7 @@ import doctest
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -170,11 +171,13 @@ def test_unknown_chapters_are_refused_with_those_that_exist(capsys):
     assert f"chapters are {', '.join(CHAPTERS)}; got atention" in capsys.readouterr().err
 
 
-def test_building_again_leaves_submissions_and_their_marks(course):
-    handed_in = course / "submitted" / "ada" / "attention" / "attention.ipynb"
+def test_building_again_leaves_submissions_and_their_marks(course, tmp_path):
+    again = tmp_path / "again"  # other tests read the course as it was built first
+    shutil.copytree(course, again)
+    handed_in = again / "submitted" / "ada" / "attention" / "attention.ipynb"
     handed_in.parent.mkdir(parents=True)
     handed_in.write_text("{}", encoding="utf-8")
-    command = [sys.executable, TOOLS / "assignments.py", "--out", course, "--seed", str(SEED)]
+    command = [sys.executable, TOOLS / "assignments.py", "--out", again, "--seed", str(SEED)]
     subprocess.run([*command, "attention"], check=True, capture_output=True, timeout=300)
     assert handed_in.read_text(encoding="utf-8") == "{}"
 
