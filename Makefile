@@ -79,6 +79,7 @@ bench: .venv/bench
 # The chapters once more on the slowest instructions that PyTorch has: other last digits. Thirty
 # submissions of an assignment, for the seconds that one takes.
 nightly: test results binder mutants
+	TINYATTN_ALL_FAULTS=1 $(BIN)/pytest -n 2 --dist loadfile tests/test_planted.py tests/content/test_planted.py
 	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py $(NOTEBOOKS)
 	$(BIN)/python tools/grade_many.py
 	$(BIN)/python tools/flaky.py --more 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .planted import FAULTS, PACKAGE, Fault, groups, replay
+from .planted import ALL, FAULTS, PACKAGE, Fault, chosen, groups, replay
 
 CAUSAL = "test_causal_matches_the_definition_at_the_bottom_right"
 
@@ -10,8 +10,23 @@ CAUSAL = "test_causal_matches_the_definition_at_the_bottom_right"
 # content, as long as all others together, has a file of its own: two processes share the work
 @pytest.mark.parametrize("part", [part for part in groups() if part != "content"])
 def test_every_fault_is_found_by_the_test_that_should(part):
-    verdicts = replay(groups()[part])
+    verdicts = replay(groups(chosen())[part])
     assert {fault.what: verdict for fault, verdict in verdicts.items() if verdict != "killed"} == {}
+
+
+def test_every_line_that_a_fault_changes_stands_where_it_should():
+    """Of all faults, those too that only `make nightly` replays."""
+    texts = {fault.file: (PACKAGE / fault.file).read_text(encoding="utf-8") for fault in FAULTS}
+    stale = {f.what: texts[f.file].count(f.old) for f in FAULTS if texts[f.file].count(f.old) != 1}
+    assert stale == {}
+
+
+def test_a_third_of_the_faults_is_replayed_each_time_some_of_every_file(monkeypatch):
+    monkeypatch.delenv(ALL, raising=False)
+    assert {fault.file for fault in chosen()} == {fault.file for fault in FAULTS}
+    assert len(FAULTS) / 3 <= len(chosen()) < len(FAULTS) / 2
+    monkeypatch.setenv(ALL, "1")
+    assert chosen() == FAULTS
 
 
 def test_no_fault_is_listed_twice_and_each_changes_something():

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import torch
 
 from exercise_pages import PAGES, read_page
 from tinyattn.exercises import CHAPTERS, check, exercise, exercises, grade
@@ -17,6 +18,7 @@ def run(opening, *cells):
     for cell in (*opening, *cells):
         if cell.cell_type == "code":
             exec(cell.source, names)  # noqa: S102 - the book's own cells
+    torch.set_printoptions(profile="default")  # pages set their own, and other tests print
     return names
 
 

@@ -204,7 +204,7 @@ def places_of_a_piece(config: DuplicationConfig, generator: torch.Generator) -> 
     Example:
         >>> config = DuplicationConfig(n=12, piece=4)
         >>> places_of_a_piece(config, torch.Generator().manual_seed(0))
-        tensor([4, 5, 10, 11])
+        tensor([ 3,  4,  9, 10])
     """
     own, half = config.piece // 2, config.n // 2
     first = torch.randint(-(own // 2), half - own // 2 + 1, (), generator=generator)
