@@ -83,4 +83,4 @@ def test_every_public_name_has_a_place_in_the_pages_about_the_package(site):
     places = set().union(*(anchors(page) for page in pages))
     for package in ("patterns", "content", "transformer", "families", "analysis", "show"):
         module = import_module(f"tinyattn.{package}")
-        assert {f"tinyattn.{package}.{name}" for name in module.__all__} <= places
+        assert {f"tinyattn-{package}-{name}" for name in module.__all__} <= places

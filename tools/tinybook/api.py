@@ -84,6 +84,12 @@ def methods(cls: type) -> list[tuple[str, object]]:
     return found
 
 
+def place(full_name: str) -> str:
+    """The anchor of a name. It has no dots: the search looks it up as a selector, in which
+    ".attention" would be a class."""
+    return full_name.replace(".", "-")
+
+
 class Api(SphinxDirective):
     """Every public name of a module, in alphabetical order."""
 
@@ -98,11 +104,11 @@ class Api(SphinxDirective):
         ]
 
     def described(self, full_name: str, name: str, thing: object) -> nodes.section:
-        section = nodes.section(ids=[full_name], names=[full_name], classes=["api"])
+        section = nodes.section(ids=[place(full_name)], names=[full_name], classes=["api"])
         self.state.document.note_explicit_target(section)
         section += nodes.title("", "", nodes.literal("", name))
         kind = "class" if isinstance(thing, type) else "function" if callable(thing) else "data"
-        self.env.get_domain("py").note_object(full_name, kind, full_name, location=section)
+        self.env.get_domain("py").note_object(full_name, kind, place(full_name), location=section)
         if kind == "data":
             section += docstrings.code(f"{name} = {thing!r}", "python")
             return section
@@ -118,9 +124,9 @@ class Api(SphinxDirective):
         return section
 
     def method(self, full_name: str, name: str, thing: object) -> nodes.container:
-        block = nodes.container(classes=["api-method"], ids=[full_name])
+        block = nodes.container(classes=["api-method"], ids=[place(full_name)])
         kind = "attribute" if isinstance(thing, property) else "method"
-        self.env.get_domain("py").note_object(full_name, kind, full_name, location=block)
+        self.env.get_domain("py").note_object(full_name, kind, place(full_name), location=block)
         shown = name if isinstance(thing, property) else signature(name, thing)
         block += docstrings.code(shown.replace("(self, ", "(").replace("(self)", "()"), "python")
         block += docstrings.parsed(inspect.getdoc(thing) or "")
