@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from tinyattn.checks import first_derivatives_only
+
 if TYPE_CHECKING:
     from tinyattn.groups import Group
 
@@ -114,11 +116,7 @@ class AttendEdges(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_out):
-        if torch.is_grad_enabled():  # create_graph=True
-            raise NotImplementedError(
-                "sparse_attention has no second derivatives (create_graph=True); "
-                "attention(q, k, v, pattern.mask(n)) has"
-            )
+        first_derivatives_only("sparse_attention", "attention(q, k, v, pattern.mask(n))")
         q, k, v, padding, out = ctx.saved_tensors
         edges, scale = ctx.edges, ctx.scale
         d_q, d_k, d_v = (torch.empty_like(x) for x in (q, k, v))

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from tinyattn.checks import first_derivatives_only
 from tinyattn.edge_list import AttendEdges
 from tinyattn.groups import Group, Groups, schedule
 from tinyattn.patterns import Pattern
@@ -127,11 +128,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_out):
-        if torch.is_grad_enabled():  # create_graph=True
-            raise NotImplementedError(
-                "sparse_attention has no second derivatives (create_graph=True); "
-                "attention(q, k, v, pattern.mask(n)) has"
-            )
+        first_derivatives_only("sparse_attention", "attention(q, k, v, pattern.mask(n))")
         q, k, v, padding, out, lse = ctx.saved_tensors
         of_scores = ctx.scale if lse is None else ctx.scale * LOG2_E
         d_q, d_k, d_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)

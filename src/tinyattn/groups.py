@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
-from tinyattn.edge_list import EdgeList, edge_list
+from tinyattn.edge_list import EDGES_PAY, EdgeList, edge_list
 from tinyattn.patterns.base import QUERIES_PER_GROUP, Order, Pattern, check_pattern, merged
 from tinyattn.places import Places, strips
 from tinyattn.repeats import Batch, batches
@@ -79,8 +79,18 @@ class Groups:
 
     @property
     def n_pairs(self) -> int:
-        """Pairs that are computed, allowed or not: what the schedule costs."""
+        """Pairs that the groups hold, allowed or not."""
         return sum(group.n_pairs for group in self.groups)
+
+    @property
+    def n_computed(self) -> int:
+        """Pairs that attention computes: those of the groups, or of the edges instead of them."""
+        return self.n_pairs if self.edges is None else self.edges.keys.numel()
+
+    @property
+    def price(self) -> int:
+        """What that costs, in pairs of groups: an edge is as dear as EDGES_PAY of them."""
+        return self.n_pairs if self.edges is None else EDGES_PAY * self.edges.keys.numel()
 
     @cached_property
     def each_row_once(self) -> bool:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tinyattn.exercises.certificates import returned, whole_list
+from tinyattn.exercises.certificates import made, returned, whole_list
 
 
 def not_yet(x):
@@ -31,6 +31,12 @@ def test_an_answer_gets_copies_of_what_is_examined_later():
     given = [1, 2]
     assert returned(lambda numbers: numbers.pop(), given) == 2
     assert given == [1, 2]
+
+
+def test_a_value_may_be_given_itself_or_by_a_function():
+    assert made([3]) == made(lambda: [3]) == [3]
+    assert made(...).state == made(None).state == made(lambda: None).state == "open"
+    assert made(lambda: 1 / 0).state == "wrong"
 
 
 @pytest.mark.parametrize("value", [[1, 2], (1.0, 2.0), torch.tensor([1, 2]), range(1, 3)])

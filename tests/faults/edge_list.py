@@ -80,8 +80,31 @@ FAULTS = [
     Fault(
         "second derivatives of edges are silently left out",
         "edge_list.py",
-        "        if torch.is_grad_enabled():  # create_graph=True\n",
-        "        if False:\n",
+        "        first_derivatives_only(",
+        "        max(",
+        EDGES + "test_second_derivatives_of_edges_are_refused",
+    ),
+    Fault(
+        "a layer prices random keys by the groups that the engine does not use",
+        "transformer/attention.py",
+        "price = sum(schedule(rule, n_q, n_k).price for rule in rules)",
+        "price = sum(schedule(rule, n_q, n_k).n_pairs for rule in rules)",
+        "transformer/test_patterns_in_models.py::"
+        "test_random_keys_are_priced_as_edges_and_not_as_the_blocks_that_they_touch",
+    ),
+    Fault(
+        "an edge costs no more than a pair of a block",
+        "groups.py",
+        "EDGES_PAY * self.edges.keys.numel()",
+        "self.edges.keys.numel()",
+        "transformer/test_patterns_in_models.py::"
+        "test_random_keys_are_priced_as_edges_and_not_as_the_blocks_that_they_touch",
+    ),
+    Fault(
+        "a backward pass is differentiated once more without a word",
+        "checks.py",
+        "    if torch.is_grad_enabled():",
+        "    if False:",
         EDGES + "test_second_derivatives_of_edges_are_refused",
     ),
 ]

@@ -83,7 +83,7 @@ FAULTS = [
     Fault(
         "the sparse path is taken where it costs more",
         "transformer/attention.py",
-        "return 2 * pairs < len(rules) * n_q * n_k",
+        "return 2 * price < len(rules) * n_q * n_k",
         "return True",
         "transformer/test_patterns_in_models.py::test_the_sparse_path_is_taken_where_it_leaves_less_than_half_of_the_pairs",
     ),

@@ -189,8 +189,8 @@ FAULTS = [
     Fault(
         "a second derivative of blocks is silently left out",
         PAIRS,
-        "        if torch.is_grad_enabled():  # create_graph=True\n",
-        "        if False:\n",
+        "        first_derivatives_only(",
+        "        max(",
         SINKHORN_TESTS + "second_derivatives_are_refused_and_not_silently_left_out",
     ),
     Fault(

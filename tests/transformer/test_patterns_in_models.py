@@ -100,6 +100,19 @@ def test_the_sparse_path_is_taken_and_equals_the_dense_one(sparse_calls, pattern
     assert sparse_calls == [pattern]
 
 
+@pytest.mark.parametrize(("r", "sparse"), [(6, True), (20, False)])
+def test_random_keys_are_priced_as_edges_and_not_as_the_blocks_that_they_touch(
+    sparse_calls, r, sparse
+):
+    pattern = Random(400, r, seed=0)
+    lowered = schedule(pattern, 400)
+    assert 2 * lowered.n_pairs > 400**2  # 64 lists of different keys: the groups save nothing
+    assert (2 * lowered.price < 400**2) == sparse
+    one, other = twins(pattern)
+    assert_same_layer(one, other, randn(1, 400, 8), pattern.mask(400))
+    assert sparse_calls == [pattern] * sparse
+
+
 @pytest.mark.parametrize(
     ("patterns", "sparse"),
     [

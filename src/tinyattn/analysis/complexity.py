@@ -192,8 +192,7 @@ def computed_pairs(pattern: Pattern, n: int, n_k: int | None = None) -> int:
         >>> computed_pairs(Window(16), 1024), kept_pairs(Window(16), 1024)
         (96256, 33520)
     """
-    lowered = schedule(pattern, n, n_k)
-    return lowered.n_pairs if lowered.edges is None else lowered.edges.keys.numel()
+    return schedule(pattern, n, n_k).n_computed
 
 
 # --------------------------------------------------------------------- what stands beside it

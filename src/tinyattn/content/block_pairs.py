@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from tinyattn.checks import first_derivatives_only
+
 CACHED_SCORES = 2**18  # scores computed at a time, so that they stay in the processor's cache
 
 
@@ -33,11 +35,7 @@ class BlockPairs(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_out):
-        if torch.is_grad_enabled():  # create_graph=True
-            raise NotImplementedError(
-                "sinkhorn_attention has no second derivatives (create_graph=True); "
-                "attention on the concatenated blocks has"
-            )
+        first_derivatives_only("sinkhorn_attention", "attention on the concatenated blocks")
         q, k, v, sort, out = ctx.saved_tensors
         d_q, d_k, d_v, d_sort = (torch.zeros_like(x) for x in (q, k, v, sort))
         with torch.autocast(q.device.type, enabled=False):

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from tinyattn.checks import first_derivatives_only
+
 SCORES_AT_ONCE = 2**19  # so that they stay in the processor's cache
 FAR = 1e30  # is subtracted from a forbidden score; beyond all real ones, and finite
 
@@ -157,8 +159,7 @@ class _InClusters(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_out):
-        if torch.is_grad_enabled():  # create_graph=True
-            raise NotImplementedError("attention in clusters has no second derivatives")
+        first_derivatives_only("routing_attention", "attention under the mask of each cluster")
         q, k, v, n_answers = ctx.saved_tensors
         d_q, d_k, d_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         d_out = d_out / n_answers

@@ -24,6 +24,11 @@ def returned(answer: Any, *arguments: Any) -> Any:
     return OPEN if result is None or result is ... else result
 
 
+def made(answer: Any) -> Any:
+    """What the reader has made, as a value or as a function that returns it, or the verdict."""
+    return returned(answer) if callable(answer) or answer is ... or answer is None else answer
+
+
 def whole_list(value: Any) -> list[int] | None:
     """The value as a list of whole numbers, or None."""
     try:

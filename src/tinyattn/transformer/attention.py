@@ -261,15 +261,15 @@ class MultiHeadAttention(nn.Module):
         raise ValueError(f"a router {why[what]}, got a {what} with {self.pattern!r}")
 
     def _pays(self, n_q: int, n_k: int) -> bool:
-        """Whether the patterns leave less than half of the pairs to compute.
+        """Whether what the patterns leave costs less than half of all pairs.
 
         A few queries, as in decoding, do not: lowering anew for every length would cost more.
         """
         if n_q < QUERIES_PER_GROUP:
             return False
         rules = self._rules()
-        pairs = sum(schedule(rule, n_q, n_k).n_pairs for rule in rules)
-        return 2 * pairs < len(rules) * n_q * n_k
+        price = sum(schedule(rule, n_q, n_k).price for rule in rules)
+        return 2 * price < len(rules) * n_q * n_k
 
     def _rules(self) -> tuple[Pattern, ...]:
         return self.pattern if isinstance(self.pattern, tuple) else (self.pattern,)
