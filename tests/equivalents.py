@@ -20,6 +20,7 @@ class Equivalent:
 
 
 ZIPPED = "both are of one length, by the lines before"
+FROM_THE_LAST = "footprints are compared of runs of one length and step, whose last is then as far on"
 PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
@@ -82,5 +83,29 @@ EQUIVALENTS = [
         "if len(queries) == 1:",
         "if len(queries) <= 1:",
         "queries are at least one run",
+    ),
+    Equivalent(
+        "patterns/flex.py",
+        "pattern.mask(0)  # whatever is drawn at random is drawn now: not while FlexAttention traces",
+        "pattern.mask( 1)  # whatever is drawn at random is drawn now: not while FlexAttention traces",
+        "whatever is asked first draws all that is random",
+    ),
+    Equivalent(
+        "patterns/painted.py",
+        "if self.n == 0:",
+        "if self.n <= 0:",
+        "a matrix has 0 rows or more",
+    ),
+    Equivalent(
+        "patterns/positional.py",
+        "return keys[0] - queries[0], queries.step, keys.step",
+        "return keys[0] - queries[ -1], queries.step, keys.step",
+        FROM_THE_LAST,
+    ),
+    Equivalent(
+        "patterns/positional.py",
+        "return queries[0] % size, *_offset(queries, keys)",
+        "return queries[ -1] % size, *_offset(queries, keys)",
+        FROM_THE_LAST,
     ),
 ]

@@ -28,6 +28,26 @@ def test_every_module_of_the_core_has_tests_and_every_test_is_there():
     assert core <= set(mutants.modules())
 
 
+def test_a_module_is_tried_or_has_a_reason_not_to_be():
+    files = {path.relative_to(mutants.PACKAGE).as_posix() for path in mutants.PACKAGE.rglob("*.py")}
+    code = {name for name in files if not name.endswith("__init__.py")}
+    assert set(mutants.LEFT_OUT) <= code
+    assert set(mutants.modules()) | set(mutants.LEFT_OUT) == code
+    assert not set(mutants.modules()) & set(mutants.LEFT_OUT)
+    assert set(mutants.WORDS) <= set(mutants.modules())
+
+
+def test_what_a_record_is_silent_about_is_left_out_or_not_tried_yet(monkeypatch):
+    monkeypatch.setattr(mutants, "LEFT_OUT", {"data.py": "takes an hour"})
+    tried = dict.fromkeys(mutants._files())
+    del tried["data.py"], tried["dense.py"]
+    assert mutants.untried({"modules": tried}) == {
+        "data.py": "takes an hour",
+        "dense.py": "not tried yet",
+    }
+    assert "__init__.py" not in mutants.untried({"modules": {}})
+
+
 def test_annotations_are_known_by_their_places():
     lines = SOURCE.splitlines()
     found = [lines[a - 1][b:d] for (a, b), (_, d) in mutants.annotated(SOURCE)]
