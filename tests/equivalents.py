@@ -20,7 +20,9 @@ class Equivalent:
 
 
 ZIPPED = "both are of one length, by the lines before"
-FROM_THE_LAST = "footprints are compared of runs of one length and step, whose last is then as far on"
+FROM_THE_LAST = (
+    "footprints are compared of runs of one length and step, whose last is then as far on"
+)
 PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
@@ -89,12 +91,6 @@ EQUIVALENTS = [
         "pattern.mask(0)  # whatever is drawn at random is drawn now: not while FlexAttention traces",
         "pattern.mask( 1)  # whatever is drawn at random is drawn now: not while FlexAttention traces",
         "whatever is asked first draws all that is random",
-    ),
-    Equivalent(
-        "patterns/painted.py",
-        "if self.n == 0:",
-        "if self.n <= 0:",
-        "a matrix has 0 rows or more",
     ),
     Equivalent(
         "patterns/positional.py",

@@ -81,6 +81,10 @@ MORE_TESTS = {
     "analysis/layer_claims.py": ["analysis/test_ledger.py"],
     "analysis/claims.py": ["analysis/test_ledger.py", "analysis/test_pattern_claims.py"],
     "exercises/base.py": ["exercises/test_parts.py"],
+    "exercises/museum/base.py": ["exercises/test_museum.py"],
+    "exercises/museum/decoding.py": ["exercises/test_museum.py"],
+    "exercises/museum/layers.py": ["exercises/test_museum.py"],
+    "exercises/museum/masks.py": ["exercises/test_museum.py"],
     "families/shapes.py": ["families/test_heads.py", "families/test_layers.py"],
     "show/palette.py": ["show/test_studio.py"],
     "show/settings.py": ["show/test_studio.py"],
@@ -93,12 +97,26 @@ MORE_TESTS = {
     "transformer/models.py": ["transformer/test_cache.py", "transformer/test_generate.py"],
     "transformer/tree.py": ["transformer/test_tree_layers.py"],
 }
-# Of those tests only the ones whose names hold a word: the checks of one chapter's exercises.
-WORDS = {}
-
 # Modules that are not tried, and why; the appendix says so.
+TRAINS = "Their tests train models, which takes minutes"
+CHECKS = "Their tests check all listed answers of a chapter's exercises, which takes minutes"
 LEFT_OUT = {
-    "experiments/__main__.py": "only calls the other experiments, with their own sizes",
+    f"{folder}/{name}.py": why
+    for folder, why, names in (
+        (
+            "experiments",
+            TRAINS,
+            "__main__ characters dates digits distant_copy duplication few_digits hidden_graph "
+            "long_characters moving_block pixels recall retrieval routed_characters",
+        ),
+        (
+            "exercises",
+            CHECKS,
+            "atomic attention clustering comparison complexity compound extended learned lsh "
+            "taxonomy transformer usage",
+        ),
+    )
+    for name in names.split()
 }
 NEEDS_SHAPE_CHECKS = "not shapes_are_checked"  # here the tests run without those checks
 
@@ -207,7 +225,7 @@ def untried(record: dict) -> dict[str, str]:
     """The modules that a record says nothing of, and why; `__init__.py` only imports."""
     names = [name for name in _files() if not name.endswith("__init__.py")]
     return {
-        name: LEFT_OUT.get(name, "not tried yet") for name in names if name not in record["modules"]
+        name: LEFT_OUT.get(name, "Not tried yet") for name in names if name not in record["modules"]
     }
 
 
@@ -254,13 +272,25 @@ def _run_here(tests: list[str], copy: Path, report: Path | None, only: str) -> i
     options = ["-o", "addopts=--import-mode=importlib", "-p", "no:cacheprovider", "-x", "-q"]
     wanted = " and ".join(f"({words})" for words in (NEEDS_SHAPE_CHECKS, only) if words)
     options += ["--doctest-modules", "--tb=no", "-k", wanted]
-    code = int(pytest.main([*options, "-c", str(ROOT / "pyproject.toml"), *tests]))
+    arguments = [*options, "-c", str(ROOT / "pyproject.toml"), *tests]
+    code = int(pytest.main(arguments, plugins=[FirstExample()]))
     imported = sys.modules.get("tinyattn")
     if imported is not None and Path(imported.__file__).parents[1] != copy:
         return ELSEWHERE
     if report is not None:
         report.write_text(json.dumps(sorted(sys.modules)), encoding="utf-8")
     return code
+
+
+class FirstExample:
+    """For pytest: the first example that fails is enough, hypothesis looks for no smaller one."""
+
+    def pytest_configure(self) -> None:  # after tests/conftest.py
+        from hypothesis import Phase, settings
+
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("mutants", settings.default, phases=phases)
+        settings.load_profile("mutants")
 
 
 def warm(names: list[str]) -> None:
@@ -275,7 +305,7 @@ class Bench:
     """A copy of the package in which one module is changed again and again."""
 
     def __init__(self, module: str, folder: Path, only: str = "") -> None:
-        self.only = " and ".join(f"({words})" for words in (WORDS.get(module), only) if words)
+        self.only = only
         self.copy = folder / "copy"
         shutil.copytree(PACKAGE, self.copy / "tinyattn", ignore=shutil.ignore_patterns("__pyc*"))
         self.file = self.copy / "tinyattn" / module
@@ -283,12 +313,12 @@ class Bench:
         # its examples last: collected first, they would be a second copy of the module
         self.tests = [*(str(ROOT / "tests" / test) for test in tests_of(module)), str(self.file)]
         report = folder / "modules.json"
-        code = run(self.tests, self.copy, 600, report, self.only)
+        code = run(self.tests, self.copy, 600, report, only)
         if code:
             raise RuntimeError(f"the tests of {module} end with {code} without any change")
         warm(json.loads(report.read_text(encoding="utf-8")))
         start = time.monotonic()
-        code = run(self.tests, self.copy, 600, None, self.only)
+        code = run(self.tests, self.copy, 600, None, only)
         self.seconds = time.monotonic() - start
         if code:
             raise RuntimeError(f"the tests of {module} end with {code} the second time")

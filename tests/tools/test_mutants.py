@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 import mutants
 
@@ -34,16 +35,15 @@ def test_a_module_is_tried_or_has_a_reason_not_to_be():
     assert set(mutants.LEFT_OUT) <= code
     assert set(mutants.modules()) | set(mutants.LEFT_OUT) == code
     assert not set(mutants.modules()) & set(mutants.LEFT_OUT)
-    assert set(mutants.WORDS) <= set(mutants.modules())
 
 
 def test_what_a_record_is_silent_about_is_left_out_or_not_tried_yet(monkeypatch):
-    monkeypatch.setattr(mutants, "LEFT_OUT", {"data.py": "takes an hour"})
+    monkeypatch.setattr(mutants, "LEFT_OUT", {"data.py": "Takes an hour"})
     tried = dict.fromkeys(mutants._files())
     del tried["data.py"], tried["dense.py"]
     assert mutants.untried({"modules": tried}) == {
-        "data.py": "takes an hour",
-        "dense.py": "not tried yet",
+        "data.py": "Takes an hour",
+        "dense.py": "Not tried yet",
     }
     assert "__init__.py" not in mutants.untried({"modules": {}})
 
@@ -94,6 +94,16 @@ def test_what_cannot_be_changed_gives_no_mutant(source):
 
 
 # ------------------------------------------------------------------------------- what is seen
+
+
+def test_an_example_that_fails_is_not_made_smaller():
+    before = settings.get_current_profile_name()
+    try:
+        mutants.FirstExample().pytest_configure()
+        assert settings.default.phases == (Phase.explicit, Phase.generate)
+        assert settings.default.derandomize
+    finally:
+        settings.load_profile(before)
 
 
 TRY = """

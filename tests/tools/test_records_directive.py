@@ -40,12 +40,12 @@ def test_every_survivor_is_shown_with_its_reason_or_without():
 
 
 def test_modules_that_were_not_tried_are_listed_under_their_reason(monkeypatch):
-    why = {"a.py": "takes an hour", "b.py": "not tried yet", "c.py": "takes an hour"}
+    why = {"a.py": "Takes an hour", "b.py": "Not tried yet", "c.py": "Takes an hour"}
     monkeypatch.setattr(records.trial, "untried", lambda record: why)
     found = records.untried(MUTANTS)
-    assert found == {"takes an hour": ["a.py", "c.py"], "not tried yet": ["b.py"]}
+    assert found == {"Takes an hour": ["a.py", "c.py"], "Not tried yet": ["b.py"]}
     items = [item.astext() for item in records.left_out(found).children]
-    assert items == ["takes an hour: a.py, c.py.", "not tried yet: b.py."]
+    assert items == ["Takes an hour: a.py, c.py.", "Not tried yet: b.py."]
     assert records.left_out({}).astext() == "None is left out."
 
 
