@@ -58,6 +58,8 @@ MORE_TESTS = {
     "places.py": ["test_groups.py"],
     "groups.py": ["test_engine.py"],
     "patterns/base.py": ["patterns/test_atoms.py", "patterns/test_composition.py"],
+    "patterns/grid.py": ["patterns/test_composition.py"],
+    "patterns/random.py": ["patterns/test_composition.py"],
     "patterns/flex.py": ["patterns/test_flex.py"],
     "patterns/global_tokens.py": ["patterns/test_global.py", "patterns/test_composition.py"],
     "patterns/matched.py": ["patterns/test_matched.py"],
@@ -71,7 +73,7 @@ MORE_TESTS = {
         "patterns/test_base.py",
         "patterns/test_composition.py",
     ],
-    "patterns/tree.py": ["test_groups.py"],
+    "patterns/tree.py": ["patterns/test_composition.py"],
     "content/block_pairs.py": ["content/test_sorting.py", "content/test_sinkhorn.py"],
     "content/chunks.py": ["content/test_lsh.py", "content/test_routing.py"],
     "content/clusters.py": ["content/test_routing.py"],
@@ -100,23 +102,17 @@ MORE_TESTS = {
 # Modules that are not tried, and why; the appendix says so.
 TRAINS = "Their tests train models, which takes minutes"
 CHECKS = "Their tests check all listed answers of a chapter's exercises, which takes minutes"
+EXPERIMENTS = """
+    __main__ characters dates digits distant_copy duplication few_digits hidden_graph
+    long_characters moving_block pixels recall retrieval routed_characters
+"""
+CHAPTERS = """
+    atomic attention clustering comparison complexity compound extended learned lsh taxonomy
+    transformer usage
+"""
 LEFT_OUT = {
-    f"{folder}/{name}.py": why
-    for folder, why, names in (
-        (
-            "experiments",
-            TRAINS,
-            "__main__ characters dates digits distant_copy duplication few_digits hidden_graph "
-            "long_characters moving_block pixels recall retrieval routed_characters",
-        ),
-        (
-            "exercises",
-            CHECKS,
-            "atomic attention clustering comparison complexity compound extended learned lsh "
-            "taxonomy transformer usage",
-        ),
-    )
-    for name in names.split()
+    **{f"experiments/{name}.py": TRAINS for name in EXPERIMENTS.split()},
+    **{f"exercises/{name}.py": CHECKS for name in CHAPTERS.split()},
 }
 NEEDS_SHAPE_CHECKS = "not shapes_are_checked"  # here the tests run without those checks
 
