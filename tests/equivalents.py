@@ -104,4 +104,22 @@ EQUIVALENTS = [
         "return queries[ -1] % size, *_offset(queries, keys)",
         FROM_THE_LAST,
     ),
+    Equivalent(
+        "patterns/random.py",
+        "for runs in zip_longest(*reaches, fillvalue=range(0)):  # the first run of each row, then …",
+        "for runs in zip_longest(*reaches, fillvalue=range( -1)):  # the first run of each row, then …",
+        "a run that stops at -1 holds no key either",
+    ),
+    Equivalent(
+        "transformer/attention.py",
+        "if self.k is not None and self.v is not None and self.n_stored > n:",
+        "if self.k is not None and self.v is not None and self.n_stored >= n:",
+        "where nothing is to be dropped, what is kept is copied",
+    ),
+    Equivalent(
+        "transformer/attention.py",
+        "rule.check(int(j[-1]) + 1 if len(j) else 0)",
+        "rule.check(int(j[-1]) + 1 if len(j) else 1)",
+        "no rule is made for less than one token",
+    ),
 ]
