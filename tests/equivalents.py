@@ -23,6 +23,7 @@ ZIPPED = "both are of one length, by the lines before"
 FROM_THE_LAST = (
     "footprints are compared of runs of one length and step, whose last is then as far on"
 )
+LAST_AXIS = "the first axis is the last one too"
 PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
@@ -121,5 +122,17 @@ EQUIVALENTS = [
         "rule.check(int(j[-1]) + 1 if len(j) else 0)",
         "rule.check(int(j[-1]) + 1 if len(j) else 1)",
         "no rule is made for less than one token",
+    ),
+    Equivalent(
+        "transformer/etc.py",
+        "stops = self.n_global + lengths.cumsum(0)",
+        "stops = self.n_global + lengths.cumsum( -1)",
+        LAST_AXIS,
+    ),
+    Equivalent(
+        "transformer/models.py",
+        "for layer, kept in zip(self.layers, caches, strict=True):",
+        "for layer, kept in zip(self.layers, caches, strict=False):",
+        ZIPPED,
     ),
 ]
