@@ -135,4 +135,16 @@ EQUIVALENTS = [
         "for layer, kept in zip(self.layers, caches, strict=False):",
         ZIPPED,
     ),
+    Equivalent(
+        "transformer/positions.py",
+        "def from_config(cls, config: TransformerConfig, *, bidirectional: bool = True) -> Learned:",
+        "def from_config(cls, config: TransformerConfig, *, bidirectional: bool = False) -> Learned:",
+        "a table of positions is the same for both directions and for one",
+    ),
+    Equivalent(
+        "transformer/star.py",
+        "modules = zip(self.around, self.relay, self.norm_tokens, self.norm_relay, strict=True)",
+        "modules = zip(self.around, self.relay, self.norm_tokens, self.norm_relay, strict=False)",
+        "each holds one module for each layer, by their construction",
+    ),
 ]
