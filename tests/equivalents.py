@@ -24,6 +24,7 @@ FROM_THE_LAST = (
     "footprints are compared of runs of one length and step, whose last is then as far on"
 )
 LAST_AXIS = "the first axis is the last one too"
+PROBED = "growth is the same at other lengths and sizes: these are only where it is counted"
 PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
@@ -146,5 +147,47 @@ EQUIVALENTS = [
         "modules = zip(self.around, self.relay, self.norm_tokens, self.norm_relay, strict=True)",
         "modules = zip(self.around, self.relay, self.norm_tokens, self.norm_relay, strict=False)",
         "each holds one module for each layer, by their construction",
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        "LONG = (2**12, 2**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        "LONG = (2**12, 2**13, 2** 13, 2**15)  # where pairs are counted one block after the other",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        "LONG = (2**12, 2**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        "LONG = (2** 13, 2**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        "LONG = (2**12, 2**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        "LONG = (2**12, 3**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        "LONG = (2**12, 2**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        "LONG = (2**12, 2**13, 2**14, 2** 16)  # where pairs are counted one block after the other",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        "LONG = (2**12, 2**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        "LONG = (2**12, 2** 14, 2**14, 2**15)  # where pairs are counted one block after the other",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        'count("pairs of a window, kept", 1, lambda n: kept_pairs(Window(16), n), LONG, **where),',
+        'count("pairs of a window, kept", 1, lambda n: kept_pairs(Window( 15), n), LONG, **where),',
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        'count("attention layer, parameters", 2, lambda d: attention_cost(1, d).parameters, **in_width),',
+        'count("attention layer, parameters", 2, lambda d: attention_cost( 2, d).parameters, **in_width),',
+        "the parameters of a layer are the same at every length",
     ),
 ]

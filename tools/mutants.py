@@ -87,7 +87,6 @@ MORE_TESTS = {
     "exercises/museum/decoding.py": ["exercises/test_museum.py"],
     "exercises/museum/layers.py": ["exercises/test_museum.py"],
     "exercises/museum/masks.py": ["exercises/test_museum.py"],
-    "families/shapes.py": ["families/test_heads.py", "families/test_layers.py"],
     "show/palette.py": ["show/test_studio.py"],
     "show/settings.py": ["show/test_studio.py"],
     "transformer/attention.py": [
