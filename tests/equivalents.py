@@ -190,4 +190,52 @@ EQUIVALENTS = [
         'count("attention layer, parameters", 2, lambda d: attention_cost( 2, d).parameters, **in_width),',
         "the parameters of a layer are the same at every length",
     ),
+    Equivalent(
+        "analysis/layer_claims.py",
+        'count("recurrence, longest path", 1, _path(Window(1)), SHORT, **where),',
+        'count("recurrence, longest path", 1, _path(Window( 2)), SHORT, **where),',
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/layer_claims.py",
+        "POWERS = (4**3, 4**4, 4**5, 4**6)  # of the kernel's width",
+        "POWERS = (4** 4, 4**4, 4**5, 4**6)  # of the kernel's width",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/layer_claims.py",
+        'count("restricted attention, pairs", 1, lambda n: kept_pairs(Window(KERNEL), n), (2**12, 2**13, 2**14), **where),',
+        'count("restricted attention, pairs", 1, lambda n: kept_pairs(Window(KERNEL), n), (2** 11, 2**13, 2**14), **where),',
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/pattern_claims.py",
+        'count("window, longest path", 1, _path(lambda n: Window(4)), SHORT, tolerance=0.05, **atoms),',
+        'count("window, longest path", 1, _path(lambda n: Window( 5)), SHORT, tolerance=0.05, **atoms),',
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/pattern_claims.py",
+        "LONG = (2**9, 2**10, 2**11)  # where pairs are counted",
+        "LONG = (2**9, 2**10, 2** 12)  # where pairs are counted",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/pattern_claims.py",
+        "SQUARE = (2**8, 2**10, 2**12)  # where a root is a whole number",
+        "SQUARE = (2** 9, 2**10, 2**12)  # where a root is a whole number",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/pattern_claims.py",
+        'count("strided, fixed stride, pairs", 2, _pairs(lambda n: sparse_strided(4)), LONG, **unions),',
+        'count("strided, fixed stride, pairs", 2, _pairs(lambda n: sparse_strided( 5)), LONG, **unions),',
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/support.py",
+        "return (slopes != 0).any(dim=5).any(dim=2)[0, :, 0]  # (1, n_out, width, 1, n, d_model)",
+        "return (slopes != 0).any(dim=5).any(dim=2)[ -1, :, 0]  # (1, n_out, width, 1, n, d_model)",
+        "one sequence was asked for, and the last is the first",
+    ),
 ]

@@ -80,7 +80,7 @@ MORE_TESTS = {
     "content/kmeans.py": ["content/test_routing.py"],
     "content/membership.py": ["content/test_routing.py"],
     "content/permutations.py": ["content/test_sorting.py", "content/test_sinkhorn.py"],
-    "analysis/layer_claims.py": ["analysis/test_ledger.py"],
+    "analysis/layer_claims.py": ["analysis/test_support.py"],
     "analysis/claims.py": ["analysis/test_ledger.py", "analysis/test_pattern_claims.py"],
     "exercises/base.py": ["exercises/test_parts.py"],
     "exercises/museum/base.py": ["exercises/test_museum.py"],

@@ -44,10 +44,14 @@ FITTING = (2, 3, 5, 4)
         ((2, 3, 5, 0), (2, 3, 5, 0), (2, 3, 5, 4), FOUR_AXES),
         ((1, 3, 5, 4), FITTING, FITTING, SHARED),
         ((2, 1, 5, 4), FITTING, FITTING, SHARED),
+        ((9, 3, 5, 4), FITTING, FITTING, SHARED),
+        ((2, 9, 5, 4), FITTING, FITTING, SHARED),
         ((2, 3, 5, 8), FITTING, FITTING, SHARED),
+        ((2, 3, 5, 1), FITTING, FITTING, SHARED),
         (FITTING, FITTING, (2, 3, 6, 4), SHARED),
         (FITTING, FITTING, (2, 1, 5, 4), SHARED),
         (FITTING, FITTING, (1, 3, 5, 4), SHARED),
+        (FITTING, FITTING, (9, 9, 9, 4), SHARED),
     ],
 )
 def test_heads_that_do_not_fit_are_refused_with_their_shapes(q, k, v, sentence):
