@@ -238,4 +238,16 @@ EQUIVALENTS = [
         "return (slopes != 0).any(dim=5).any(dim=2)[ -1, :, 0]  # (1, n_out, width, 1, n, d_model)",
         "one sequence was asked for, and the last is the first",
     ),
+    Equivalent(
+        "analysis/graphs.py",
+        "lengths = csgraph.shortest_path(reads, unweighted=True, indices=list(sources))",
+        "lengths = csgraph.shortest_path(reads, unweighted=False, indices=list(sources))",
+        "every edge has the length 1",
+    ),
+    Equivalent(
+        "analysis/graphs.py",
+        "at_once = max(1, DISTANCES_AT_ONCE // max(1, n))",
+        "at_once = max(1, DISTANCES_AT_ONCE // max( 2, n))",
+        PACE,
+    ),
 ]
