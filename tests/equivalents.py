@@ -250,4 +250,10 @@ EQUIVALENTS = [
         "at_once = max(1, DISTANCES_AT_ONCE // max( 2, n))",
         PACE,
     ),
+    Equivalent(
+        "content/edges.py",
+        "total = terms.new_zeros(b * h * n).index_add(0, rows, terms)",
+        "total = terms.new_zeros(b * h * n).index_add( -1, rows, terms)",
+        LAST_AXIS,
+    ),
 ]
