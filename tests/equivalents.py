@@ -25,6 +25,7 @@ FROM_THE_LAST = (
 )
 LAST_AXIS = "the first axis is the last one too"
 PROBED = "growth is the same at other lengths and sizes: these are only where it is counted"
+ONE_ROW = "there is one row, so that the last is the first"
 PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
@@ -255,5 +256,35 @@ EQUIVALENTS = [
         "total = terms.new_zeros(b * h * n).index_add(0, rows, terms)",
         "total = terms.new_zeros(b * h * n).index_add( -1, rows, terms)",
         LAST_AXIS,
+    ),
+    Equivalent(
+        "content/membership.py",
+        "row.copy_(first_largest(near[None])[0])",
+        "row.copy_(first_largest(near[None])[ -1])",
+        ONE_ROW,
+    ),
+    Equivalent(
+        "content/membership.py",
+        "return x.topk(size, dim=-1, sorted=False).indices",
+        "return x.topk(size, dim=-1, sorted=True).indices",
+        "no order is promised",
+    ),
+    Equivalent(
+        "content/membership.py",
+        "with torch.no_grad(), torch.autocast(x.device.type, enabled=False):",
+        "with torch.no_grad(), torch.autocast(x.device.type, enabled=True):",
+        "products that are written into a given tensor are not cast anyway",
+    ),
+    Equivalent(
+        "content/membership.py",
+        "return x.topk(size, dim=-1, sorted=False).indices",
+        "return x.topk(size, dim=1, sorted=False).indices",
+        "the rows are a matrix, whose second axis is the last",
+    ),
+    Equivalent(
+        "content/membership.py",
+        "best = strands.amax(dim=-2).topk(size, dim=-1, sorted=False).indices  # (rows, size)",
+        "best = strands.amax(dim=-2).topk(size, dim=+1, sorted=False).indices  # (rows, size)",
+        "the rows are a matrix, whose second axis is the last",
     ),
 ]
