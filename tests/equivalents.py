@@ -287,4 +287,10 @@ EQUIVALENTS = [
         "best = strands.amax(dim=-2).topk(size, dim=+1, sorted=False).indices  # (rows, size)",
         "the rows are a matrix, whose second axis is the last",
     ),
+    Equivalent(
+        "ngram.py",
+        "total = np.where(seen, level.total[parent], 0)",
+        "total = np.where(seen, level.total[parent], -1)",
+        "neither is above 0, and that alone is asked",
+    ),
 ]
