@@ -45,8 +45,8 @@ SEED = 0
 MAX_BYTES = 6 * 2**30  # a changed number can ask for any amount of memory
 BROKEN, ELSEWHERE, TIMEOUT = 70, 71, 72  # exit codes that pytest does not use
 HEAVY = ("torch", "numpy", "hypothesis", "matplotlib", "playwright", "IPython", "sklearn")
+# 4 is a verdict: pytest understood its options before, so it is a conftest.py that does not load.
 NO_VERDICT = {
-    4: "pytest did not understand its options",
     5: "no test ran",
     BROKEN: "pytest itself ended in an error",
     ELSEWHERE: "the tests imported another copy of the package",

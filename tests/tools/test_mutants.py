@@ -96,6 +96,13 @@ def test_what_cannot_be_changed_gives_no_mutant(source):
 # ------------------------------------------------------------------------------- what is seen
 
 
+def bench(folder):
+    """One that runs nothing."""
+    one = mutants.Bench.__new__(mutants.Bench)
+    one.file, one.copy, one.tests, one.only, one.seconds = folder / "module.py", folder, [], "", 0
+    return one
+
+
 def test_an_example_that_fails_is_not_made_smaller():
     before = settings.get_current_profile_name()
     try:
@@ -104,6 +111,35 @@ def test_an_example_that_fails_is_not_made_smaller():
         assert settings.default.derandomize
     finally:
         settings.load_profile(before)
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [
+        (0, "survived"),
+        (1, "killed"),
+        (2, "killed"),
+        (4, "killed"),
+        (-9, "killed"),
+        (mutants.TIMEOUT, "timeout"),
+    ],
+)
+def test_tests_that_fail_or_cannot_even_be_loaded_have_seen_the_change(
+    code, verdict, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(mutants, "run", lambda *arguments: code)
+    assert bench(tmp_path).verdict(mutants.Mutant("any", 1, "a", "b", "b = 1\n")) == verdict
+    assert (tmp_path / "module.py").read_text("utf-8") == "b = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [(5, "no test ran"), (mutants.BROKEN, "in an error"), (mutants.ELSEWHERE, "another copy")],
+)
+def test_a_run_that_says_nothing_of_the_change_stops_the_tool(code, why, tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "run", lambda *arguments: code)
+    with pytest.raises(RuntimeError, match=f"{why}.*, with 'a' made 'b'"):
+        bench(tmp_path).verdict(mutants.Mutant("any", 1, "a", "b", "b = 1\n"))
 
 
 TRY = """
