@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import FrozenInstanceError
 
 import pytest
 import torch
@@ -57,6 +58,16 @@ def test_an_exercise_has_one_of_three_difficulties(difficulty):
 def test_an_exercise_that_cannot_be_marked_is_refused(values, sentence):
     with pytest.raises(ValueError, match=sentence):
         exercise(**values)
+
+
+def test_exercises_mistakes_and_verdicts_do_not_change():
+    for one, name in (
+        (exercise(), "points"),
+        (Mistake("odd", 3), "says"),
+        (Verdict("right"), "state"),
+    ):
+        with pytest.raises(FrozenInstanceError):
+            setattr(one, name, "another")
 
 
 # ------------------------------------------------------------------------------------- of values
