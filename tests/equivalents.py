@@ -293,4 +293,28 @@ EQUIVALENTS = [
         "total = np.where(seen, level.total[parent], -1)",
         "neither is above 0, and that alone is asked",
     ),
+    Equivalent(
+        "show/figures.py",
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), ( 1, (8, 3)))',
+        "a line of other dashes is told apart from the other lines as well",
+    ),
+    Equivalent(
+        "show/figures.py",
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, ( 6, 1, 1, 1, 1, 1)), (0, (8, 3)))',
+        "a line of other dashes is told apart from the other lines as well",
+    ),
+    Equivalent(
+        "show/figures.py",
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 4)))',
+        "a line of other dashes is told apart from the other lines as well",
+    ),
+    Equivalent(
+        "show/figures.py",
+        "shown = _Shown(png(fig, dpi=150, colours=64), text, metadata)",
+        "shown = _Shown(png(fig, dpi=150, colours= 63), text, metadata)",
+        "64 colours are a choice, and a curve has fewer",
+    ),
 ]

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -108,3 +109,10 @@ def test_weights_come_back_as_they_went_in_half_the_digits(folder):
     for name, value in saved.state_dict().items():
         assert other.state_dict()[name].dtype == torch.float32
         assert torch.equal(other.state_dict()[name], value.half().float())
+
+
+def test_a_file_of_weights_that_holds_anything_but_numbers_is_refused(folder):
+    """A pickled object could run code when it is read."""
+    np.savez(folder / "some.npz", weight=np.array([{"bias": 1}], dtype=object))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        records.load_weights("some", nn.Linear(3, 2))
