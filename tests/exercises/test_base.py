@@ -60,6 +60,11 @@ def test_an_exercise_that_cannot_be_marked_is_refused(values, sentence):
         exercise(**values)
 
 
+def test_an_exercise_prints_without_its_check():
+    assert repr(exercise()).startswith("Exercise(name='chapter/name', title='A title'")
+    assert "lambda" not in repr(exercise())
+
+
 def test_exercises_mistakes_and_verdicts_do_not_change():
     for one, name in (
         (exercise(), "points"),
@@ -251,3 +256,8 @@ def test_masks_are_drawn_side_by_side_up_to_a_size_that_fits(n, drawn):
         assert torch.equal(verdict.got, ~verdict.wanted)
     assert of_function(lambda n: wanted(n + 1), wanted, [(n,)]).wanted is None
     assert of_function(lambda n: wanted(n).float(), wanted, [(n,)]).wanted is None
+
+
+def test_a_row_of_bools_is_no_picture():
+    verdict = of_function(lambda n: torch.zeros(n) > 0, lambda n: torch.ones(n) > 0, [(4,)])
+    assert (verdict.state, verdict.wanted, verdict.got) == ("wrong", None, None)
