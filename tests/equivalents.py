@@ -317,4 +317,16 @@ EQUIVALENTS = [
         "shown = _Shown(png(fig, dpi=150, colours= 63), text, metadata)",
         "64 colours are a choice, and a curve has fewer",
     ),
+    Equivalent(
+        "exercises/run.py",
+        'if verdict.state == "open":',
+        'if verdict.state <= "open":',
+        "of the words for a state, open comes first",
+    ),
+    Equivalent(
+        "content/router.py",
+        "mask = mask & key_padding[:, None, None, :]",
+        "mask = mask * key_padding[:, None, None, :]",
+        "the product of two bools is true where both are",
+    ),
 ]

@@ -88,6 +88,13 @@ def test_a_number_of_rules_that_is_not_that_of_heads_is_refused():
         routed_attention(q, k, v, (Alike(), Alike()))
 
 
+def test_a_router_that_says_nothing_is_not_taken_for_causal():
+    class Silent(Router):
+        pass
+
+    assert Silent().causal is False
+
+
 def test_a_router_without_weights_says_what_is_missing():
     q, k, v = randn(3, 1, 1, N, 5).unbind()
     with pytest.raises(TypeError, match=r"Router must define weights\(q, k\)"):
@@ -145,6 +152,7 @@ def test_a_router_is_asked_whether_it_fits_the_heads_it_gets():
     router = Alike(n_heads=2)
     MultiHeadAttention(8, 2, pattern=router)
     MultiHeadAttention(8, 4, pattern=(router, Window(1), router, Window(1)))
+    MultiHeadAttention(12, 3, pattern=(router, Window(1), router))
     with pytest.raises(ValueError, match="for 2 heads, got 4"):
         MultiHeadAttention(8, 4, pattern=router)
     with pytest.raises(ValueError, match="for 2 heads, got 1"):

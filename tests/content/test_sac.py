@@ -172,3 +172,15 @@ def test_routers_fit_into_models_and_are_made_for_their_heads():
         SACRouter(2, 4, edges_per_token=-1)
     with pytest.raises(ValueError, match="must be drawn with every_token=True"):
         SACRouter(2, 4, edges_per_token=1, causal=True, every_token=False)
+
+
+def test_a_budget_of_no_edges_leaves_every_token_to_itself():
+    q, k, v = randn(3, 2, 2, N, 4).unbind()
+    assert_same(a_router(edges_per_token=0).attend(q, k, v), v)
+
+
+def test_a_router_of_which_nothing_more_is_said_has_a_state_of_32_and_draws_from_seed_0():
+    router = SACRouter(2, 4, edges_per_token=1)
+    shapes = {tuple(parameter.shape) for parameter in router.parameters()}
+    assert any(4 * 32 in shape for shape in shapes)  # the four gates of the LSTM
+    assert (router.seed, router.share_heads, router.causal) == (0, True, False)
