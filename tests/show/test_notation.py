@@ -7,6 +7,7 @@ from importlib import import_module
 
 import pytest
 
+from tinyattn.show import notation
 from tinyattn.show.notation import NOTATION, PARTS, Symbol, notation_table
 
 PACKAGES = ("patterns", "content", "transformer", "families", "analysis")
@@ -67,6 +68,19 @@ def test_the_tables_hold_every_symbol_once():
     n_rows = sum(len(notation_table(part).splitlines()) - 2 for part in PARTS)
     assert n_rows == len(NOTATION)
     assert all(isinstance(symbol, Symbol) for symbol in NOTATION)
+
+
+def test_what_a_symbol_lacks_is_a_dash_and_what_it_has_stands_in_its_cell(monkeypatch):
+    symbols = (
+        Symbol("Sizes", "n", "length", "1 …", survey="T", code="n"),
+        Symbol("Sizes", "|x|", "norm"),
+        Symbol("Grids", "y", "elsewhere"),
+    )
+    monkeypatch.setattr(notation, "NOTATION", symbols)
+    assert notation_table("Sizes").splitlines()[2:] == [
+        "| $n$ | length | 1 … | $T$ | `n` |",
+        r"| $\|x\|$ | norm |  | – | – |",
+    ]
 
 
 def test_bars_in_formulas_do_not_end_a_cell():
