@@ -143,3 +143,30 @@ def test_a_node_does_not_change_and_compares_by_value():
     assert hash(Node("Performer")) == hash(Node("Performer"))
     with pytest.raises(FrozenInstanceError):
         TREE.name = "Another"
+
+
+def test_a_family_is_outside_the_book_if_all_of_it_is_and_only_then():
+    tree = Node(
+        "all",
+        parts=(
+            Node("apart", parts=(Node("a", parts=(Node("b"),)),)),
+            Node("coded", parts=(Node("c", parts=(Node("d", code="content.SACRouter"),)),)),
+            Node("read", parts=(Node("e", chapter="10_lsh"),)),
+        ),
+    )
+    text = Reader(html(tree)).text
+    said = {name for name in ("apart", "a", "coded", "c", "read") if f"{name} (outside" in text}
+    assert said == {"apart", "a"}
+
+
+def test_the_text_says_where_models_are_and_leaves_families_without_a_chapter_silent():
+    tree = Node(
+        "all", parts=(Node("f", parts=(Node("m"),)), Node("g", "", "10_lsh", parts=(Node("h"),)))
+    )
+    assert repr(Outline(tree)).splitlines() == [
+        "all",
+        "  f",
+        "    m: outside this book",
+        "  g: Attention by hashing",
+        "    h: outside this book",
+    ]
