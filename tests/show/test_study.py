@@ -76,3 +76,14 @@ def test_a_list_says_what_there_is_to_do():
     ]
     with pytest.raises(ValueError, match="the group 'Empty' has nothing"):
         Checklist("Solved", {"Empty": {}})
+
+
+def test_a_front_end_is_sent_what_a_page_is_told():
+    items = Checklist("Solved", {"Attention": {"attention/row": "1. A row"}})
+    for widget in (asked(), items):
+        state = widget.page_state()
+        assert {key: widget.get_state()[key] for key in state} == state
+
+
+def test_a_list_has_no_buttons_if_nobody_asks_for_them():
+    assert not Checklist("Solved", {"Attention": {"attention/row": "1. A row"}}).overview
