@@ -4,6 +4,7 @@ import gzip
 import html
 import json
 import random
+from dataclasses import FrozenInstanceError
 from html.parser import HTMLParser
 
 import pytest
@@ -437,3 +438,9 @@ def test_any_size_has_a_studio(n):
     studio = MaskStudio(Window(1), n=n)
     assert torch.equal(studio.mask, Window(1).mask(n))
     assert n in studio.page_state()["kit"]["sizes"]
+
+
+def test_a_setting_does_not_change():
+    setting = Setting(8, {"window": [2]})
+    with pytest.raises(FrozenInstanceError):
+        setting.n = 9
