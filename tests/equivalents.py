@@ -329,4 +329,10 @@ EQUIVALENTS = [
         "mask = mask * key_padding[:, None, None, :]",
         "the product of two bools is true where both are",
     ),
+    Equivalent(
+        "exercises/museum/base.py",
+        "torch.manual_seed(0)",
+        "torch.manual_seed( -1)",
+        "any seed makes the draws of all functions the same",
+    ),
 ]

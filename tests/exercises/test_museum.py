@@ -1,6 +1,7 @@
 """Every defect of the museum is one, can be killed, and is killed by the page's own tests."""
 
 import re
+from dataclasses import FrozenInstanceError
 
 import nbformat
 import pytest
@@ -93,3 +94,13 @@ def test_the_page_shows_the_defect_its_rule_and_a_report_of_its_kind(number):
 def test_an_unknown_exhibit_is_refused_with_those_that_exist():
     with pytest.raises(ValueError, match=r"the museum has window, padding, .*, got 'windows'"):
         score("windows", None)
+
+
+def test_an_exhibit_prints_what_a_reader_may_know_and_does_not_change():
+    one = next(iter(EXHIBITS))
+    assert repr(one) == f"Exhibit(name={one.name!r}, title={one.title!r})"
+    assert repr(one.bugs[0]) == f"Bug(says={one.bugs[0].says!r})"
+    with pytest.raises(FrozenInstanceError):
+        one.bugs = ()
+    with pytest.raises(FrozenInstanceError):
+        one.bugs[0].says = "nothing"
