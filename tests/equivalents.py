@@ -335,4 +335,10 @@ EQUIVALENTS = [
         "torch.manual_seed( -1)",
         "any seed makes the draws of all functions the same",
     ),
+    Equivalent(
+        "show/palette.py",
+        "@lru_cache(maxsize=64)",
+        "@lru_cache(maxsize= 63)",
+        "one mask fewer is kept, which changes the pace, and no result",
+    ),
 ]

@@ -444,3 +444,13 @@ def test_a_setting_does_not_change():
     setting = Setting(8, {"window": [2]})
     with pytest.raises(FrozenInstanceError):
         setting.n = 9
+
+
+def test_sliders_ascend_and_their_blocks_fit_into_some_size_of_the_page():
+    sliders = {(atom.key, name): at for atom in ATOMS for name, at in atom.parameters.items()}
+    assert all(list(values) == sorted(set(values)) for values in sliders.values())
+    assert sliders["window", "w"] == tuple(range(17))
+    assert sliders["dilated", "w"] == tuple(range(1, 9))
+    assert sliders["dilated", "dilation"] == tuple(range(2, 9))
+    for size in sliders["block", "block_size"]:
+        assert any(n % size == 0 for n in SIZES), size
