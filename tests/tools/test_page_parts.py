@@ -10,9 +10,10 @@ import yaml
 from docutils import nodes
 from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
+from sphinx.builders.html._assets import _JavaScript
 
 import notebooks
-from tinybook import finish, footer, previews, social
+from tinybook import finish, footer, pages, previews, social
 
 ROOT = Path(__file__).parents[2]
 
@@ -151,3 +152,36 @@ def test_the_address_of_the_book_leads_to_its_first_page_and_has_its_picture():
     assert 'property="og:image"' in found
     assert 'name="description"' in found
     assert "viewport" not in found
+
+
+# ------------------------------------------------------------------------- scripts of a page
+
+
+def scripts_of(template):
+    scripts = [
+        _JavaScript("_static/documentation_options.js"),
+        _JavaScript("_static/book.js", priority=900),
+        _JavaScript("_static/book.js", priority=900),
+        _JavaScript(None, body="a = 1"),
+        _JavaScript("_static/sphinx-thebe.js"),
+    ]
+    context = {"script_files": scripts}
+    pages.fix_page(None, "page", template, context, None)
+    return context["script_files"]
+
+
+def test_scripts_wait_until_the_page_is_read_and_run_once():
+    options, book, line = scripts_of("page.html")
+    assert (options.attributes, line.attributes) == ({}, {"body": "a = 1"})
+    assert (book.filename, book.priority, book.attributes) == (
+        "_static/book.js", 900, {"defer": "defer"},
+    )  # fmt: skip
+
+
+def test_where_one_searches_no_script_waits():
+    assert all("defer" not in script.attributes for script in scripts_of("search.html"))
+
+
+def test_a_script_that_is_empty_is_not_asked_for():
+    page = '<head><script src="a/fontawesome.js?digest=1"></script><script src="b.js"></script>'
+    assert finish.corrected(page) == '<head><script src="b.js"></script>'
