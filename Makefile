@@ -29,7 +29,7 @@ help:
 	@echo "make audit     ask whether a package that is installed has a known weakness"
 	@echo "make binder    install and run as Binder does, within its memory"
 	@echo "make lighthouse   ask Lighthouse about some pages of the book; needs node"
-	@echo "make fresh     say which of the records in results/ are older than the code"
+	@echo "make fresh     say which of the records in results/ are older than the code, fail if one is"
 	@echo "The parts of make test are make lint, make code, make chapters and make site."
 	@echo "What chapters take, for their last lines: make chapters RECORD=--record"
 	@echo "Other versions, in a new .venv: make test PYTHON=python3.12 TORCH=2.5.1"
@@ -78,14 +78,14 @@ bench: .venv/bench
 
 # The chapters once more on the slowest instructions that PyTorch has: other last digits. Thirty
 # submissions of an assignment, for the seconds that one takes.
-nightly: test results binder mutants
+nightly: test results binder mutants $(if $(shell command -v npx),lighthouse)
 	TINYATTN_ALL_FAULTS=1 $(BIN)/pytest -n 2 --dist loadfile tests/test_planted.py tests/content/test_planted.py
 	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py $(NOTEBOOKS)
 	$(BIN)/python tools/grade_many.py
 	$(BIN)/python tools/flaky.py --more 2
-	$(BIN)/python tools/stamps.py
+	@$(MAKE) --no-print-directory fresh
 
-release: .venv/test book
+release: .venv/test book fresh
 	$(BIN)/python tools/release.py $(if $(TAG),--tag $(TAG))
 
 # Each of the next three writes results/NAME.json with the commit, the date and digests of the code
@@ -100,8 +100,10 @@ flaky: .venv/trust book
 binder: .venv/test
 	$(BIN)/python tools/binder_check.py
 
+# Says it of each record, and then fails if one is old.
 fresh: .venv/test
-	$(BIN)/python tools/stamps.py
+	@$(BIN)/python tools/stamps.py || true
+	$(BIN)/pytest -m records tests/test_records.py
 
 # Needs the network: it asks a public list of weaknesses about every version that is installed.
 audit: .venv/trust
