@@ -8,12 +8,13 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from docutils import nodes
+from docutils.utils import new_document
 from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
 from sphinx.builders.html._assets import _JavaScript
 
 import notebooks
-from tinybook import finish, footer, pages, previews, social
+from tinybook import exercises, finish, footer, pages, previews, social
 
 ROOT = Path(__file__).parents[2]
 
@@ -185,3 +186,15 @@ def test_where_one_searches_no_script_waits():
 def test_a_script_that_is_empty_is_not_asked_for():
     page = '<head><script src="a/fontawesome.js?digest=1"></script><script src="b.js"></script>'
     assert finish.corrected(page) == '<head><script src="b.js"></script>'
+
+
+# ------------------------------------------------------------------------- names for exercises
+
+
+def test_an_exercise_can_be_referred_to_by_its_number():
+    titles = ("Exercise 7.12. A window", "Exercise of patience", "7.3. A window")
+    page = new_document("page")
+    page += [nodes.section("", nodes.title("", title)) for title in titles]
+    exercises.Exercises(page).apply()
+    assert [section["names"] for section in page] == [["exercise-7-12"], [], []]
+    assert page.nameids == {"exercise-7-12": "exercise-7-12"}

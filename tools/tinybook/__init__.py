@@ -3,7 +3,8 @@
 widgets.py   one classic script made from the widget modules of tinyattn.show
 pages.py     alt texts, page descriptions, no script twice
 api.py       the pages about the package, from its docstrings (docstrings.py)
-figures.py   numbers for figures
+figures.py   captions that make numbered figures
+exercises.py names for exercises, so that chapters lead to them
 checks.py    the tables of the tests, counted in their sources
 footer.py    a chapter's last lines: seconds, memory, commit, tests, download
 records.py   what the longer checks found, from results/
@@ -16,6 +17,7 @@ finish.py    Chinese words marked as such, & escaped: in the files that were wri
 from tinybook import (
     api,
     checks,
+    exercises,
     figures,
     finish,
     footer,
@@ -27,7 +29,20 @@ from tinybook import (
     widgets,
 )
 
-PARTS = (widgets, pages, figures, api, checks, records, footer, previews, social, weight, finish)
+PARTS = (
+    widgets,
+    pages,
+    figures,
+    exercises,
+    api,
+    checks,
+    records,
+    footer,
+    previews,
+    social,
+    weight,
+    finish,
+)
 
 
 def setup(app):
