@@ -11,6 +11,7 @@ records.py   what the longer checks found, from results/
 previews.py  what a term or a citation means, in the link that leads there
 social.py    the picture and the words for links from other sites
 weight.py    MathJax as local files, icons without their 1.5 MB script
+styles.py    the theme's style sheets without rules for what no page has
 finish.py    Chinese words marked as such, & escaped: in the files that were written
 """
 
@@ -25,6 +26,7 @@ from tinybook import (
     previews,
     records,
     social,
+    styles,
     weight,
     widgets,
 )
@@ -40,6 +42,7 @@ PARTS = (
     footer,
     previews,
     social,
+    styles,
     weight,
     finish,
 )
