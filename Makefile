@@ -10,13 +10,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NOTEBOOKS := book/*.ipynb book/exercises/*.ipynb book/appendices/*.ipynb
 export OMP_NUM_THREADS := 1
 
-.PHONY: help book test lint code chapters site offline lab assignments results bench nightly
+.PHONY: help book test lint code chapters site offline pdf lab assignments results bench nightly
 .PHONY: release mutants flaky audit binder lighthouse fresh
 .NOTPARALLEL:
 
 help:
 	@echo "make book      build the book, print the page to open"
 	@echo "make offline   build the book and pack it as one file that opens from disk"
+	@echo "make pdf       build the book and print it as one PDF"
 	@echo "make test      check everything: style, code, chapters, the built pages"
 	@echo "make lab       open the chapters in JupyterLab"
 	@echo "make assignments   build assignments/ for a course: SEED=… draws the hidden inputs"
@@ -40,6 +41,9 @@ book: .venv/book
 
 offline: book
 	$(BIN)/python tools/offline.py
+
+pdf: .venv/test book
+	$(BIN)/python tools/pdf.py
 
 test: lint code chapters site
 

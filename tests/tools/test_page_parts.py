@@ -1,5 +1,6 @@
 """tools/tinybook: a chapter's last lines, previews of links, words for other sites, last corrections."""
 
+import itertools
 import json
 import subprocess
 from pathlib import Path
@@ -111,6 +112,17 @@ def test_the_picture_has_the_size_that_other_sites_expect(tmp_path):
         assert image.size == (1200, 630)
     for text in figure.texts:
         assert text.get_window_extent().x1 < 1170, text.get_text()
+
+
+def test_the_cover_is_an_upright_page_on_which_nothing_lies_on_anything_else(tmp_path):
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    figure = social.draw_cover(config["title"], social.BELOW, config["author"])
+    figure.savefig(tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.size == (827, 1169)
+    boxes = [one.get_window_extent() for one in (*figure.axes, *figure.texts)]
+    assert all(a.x1 < 790 for a in boxes)
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
 
 
 # ------------------------------------------------------------------------------- corrections
