@@ -16,18 +16,19 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import memory, timing
-from benchmarks.bars import MILLION
+from benchmarks import memory, shares, timing
+from benchmarks.bars import AT, MILLION
 from benchmarks.cases import DENSE, PATTERNS, THREADS, Case, ours
 from benchmarks.peers import ALL, LIBRARIES, chosen
 from benchmarks.report import line, summary, tables
 from benchmarks.results import FILE, Results, machine
 
-KINDS = ("memory", "schedule", "time")
+KINDS = ("memory", "schedule", "shares", "time")
 LENGTHS = {
     "time": [2**e for e in range(10, 17)],  # 1k to 64k
     "memory": [2**10, 2**12, 2**14, 2**16],
     "schedule": [2**10, 2**12, 2**14, 2**16, MILLION],
+    "shares": [AT],
 }
 PEERS_MEMORY_AT = [2**14]
 QUICK = [1024, 2048]
@@ -45,6 +46,9 @@ def measure(args: argparse.Namespace) -> Iterator[dict]:
     jobs = [*memory_jobs(cases, args), *schedule_jobs(cases, args)]
     if jobs:
         yield from memory.measure(jobs)
+    for n in lengths(args, "shares"):
+        own = [case for case in cases if case.name not in LIBRARIES and case.runs_at(n)]
+        yield from shares.measure(own, n, args.modes)
     if not any(case.name == DENSE for case in cases):
         cases = [ALL[DENSE], *cases]  # ratios need it
     for n in lengths(args, "time"):

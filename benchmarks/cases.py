@@ -118,6 +118,7 @@ WORDS = {  # for readers of the results
     "strided": "the last 128 keys and every 128th before, causal",
     "fixed": "the own block of 128 and the last 8 keys of every earlier one, causal",
     "lsh": "4 rounds of hashing to n / 64 buckets, chunks of 64, one chunk back",
+    "lsh-causal": "the same among earlier tokens: chunks begin where buckets do, and are a quarter as long",
     "routing": "about √n clusters, each with the √n queries and keys nearest to it",
     "sinkhorn": "blocks of 64: the own one and a mixture of all, after 8 iterations of Sinkhorn",
 }
@@ -172,10 +173,13 @@ def is_square(n: int) -> bool:
 LAYOUTS: dict[str, Callable[[Tensor, Tensor, Tensor], Ready]] = {"axial": _axial, "tree": _tree}
 
 
-def _lsh(q: Tensor, k: Tensor, v: Tensor) -> Ready:
-    n_buckets = q.shape[2] // 64
-    options = {"n_buckets": n_buckets, "n_hashes": 4, "chunk_size": 64}
-    return Ready((q, v), lambda qk, v: lsh_attention(qk, v, **options))
+def _lsh(*, causal: bool) -> Callable[[Tensor, Tensor, Tensor], Ready]:
+    def make(q: Tensor, k: Tensor, v: Tensor) -> Ready:
+        n_buckets = q.shape[2] // 64
+        options = {"n_buckets": n_buckets, "n_hashes": 4, "chunk_size": 64, "causal": causal}
+        return Ready((q, v), lambda qk, v: lsh_attention(qk, v, **options))
+
+    return make
 
 
 def cluster_size(n: int) -> int:
@@ -199,7 +203,8 @@ def _sinkhorn(q: Tensor, k: Tensor, v: Tensor) -> Ready:
 
 
 ROUTERS: dict[str, Callable[[Tensor, Tensor, Tensor], Ready]] = {
-    "lsh": _lsh,
+    "lsh": _lsh(causal=False),
+    "lsh-causal": _lsh(causal=True),
     "routing": _routing,
     "sinkhorn": _sinkhorn,
 }

@@ -8,6 +8,7 @@ from benchmarks.bars import GROWTH, verdicts
 from benchmarks.cases import WORDS
 from benchmarks.peers import ALL
 from benchmarks.results import Results
+from benchmarks.shares import OTHER, PARTS, PYTHON
 from tinyattn.analysis.measure import fit_exponent
 
 MODES_OF = {
@@ -27,6 +28,8 @@ def exponents(results: Results) -> Iterator[dict]:
     """One fit for each kind, case and mode over all lengths up to 64k tokens."""
     measured = sorted({key[:3] for key in results.cells})
     for kind, case, mode in measured:
+        if kind not in FIELD_OF:
+            continue
         points = [
             point
             for point in results.series(kind, case, mode, FIELD_OF[kind])
@@ -50,6 +53,7 @@ def tables(results: Results) -> str:
     blocks = [_machine(results)]
     for kind, modes in MODES_OF.items():
         blocks += [_table(results, kind, mode) for mode in modes]
+    blocks += [_shares(results, mode) for mode in MODES_OF["time"]]
     blocks += [_bars(verdicts(results)), _failures(results)]
     return "\n\n".join(block for block in blocks if block)
 
@@ -59,6 +63,8 @@ def line(cell: dict) -> str:
     said = f"{cell['n']:8,} {cell['kind']:8} {cell['mode']:9} {cell['case']:28}"
     if "error" in cell:
         return f"{said} {cell['error']}"
+    if cell["kind"] == "shares":
+        return said + "".join(f" {part} {cell[part]:.2f}" for part in (*PARTS, OTHER, PYTHON))
     if "seconds" in cell:
         said += f" {1000 * cell['seconds']:10.1f} ms"
     if "to_dense" in cell:
@@ -99,6 +105,17 @@ def _table(results: Results, kind: str, mode: str) -> str:
     return f"## {title}, {mode}\n\n".replace(", \n", "\n") + markdown(
         ["case", *(f"{n:,}" for n in lengths), "∝ n^"], rows
     )
+
+
+def _shares(results: Results, mode: str) -> str:
+    parts = [*PARTS, OTHER, PYTHON]
+    rows = [
+        [c["case"], f"{c['n']:,}", *(f"{c[part]:.2f}" for part in parts)]
+        for c in sorted(results.cells.values(), key=lambda cell: _place(cell["case"]))
+        if (c["kind"], c["mode"]) == ("shares", mode) and "error" not in c
+    ]
+    title = f"## Where the time goes, {mode}"
+    return f"{title}\n\n" + markdown(["case", "n", *parts], rows) if rows else ""
 
 
 def _place(name: str) -> int:

@@ -42,7 +42,7 @@ def machine() -> dict:
 
 
 class Results:
-    """Cells by kind ("time", "memory", "schedule"), case, mode and n."""
+    """Cells by kind ("time", "memory", "schedule", "shares"), case, mode and n."""
 
     def __init__(self, machine: dict, cells: Iterable[dict] = ()) -> None:
         self.machine = machine

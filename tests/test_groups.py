@@ -380,7 +380,7 @@ def test_places_take_and_add_to_the_rows_they_name(places):
     random = torch.Generator().manual_seed(0)
     left = torch.randn(2, len(rows), 3, generator=random)
     right = torch.randn(2, 3, 2, generator=random)
-    places.add_product(out, left, right, alpha=0.5)
+    places.add_product(out, left, [right], alpha=0.5)
     for at, row in enumerate(rows):
         expected[:, row] += 0.5 * (left[:, at : at + 1] @ right)[:, 0]
     assert_same(out, expected, rtol=1e-6, atol=1e-6)

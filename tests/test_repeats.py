@@ -135,7 +135,7 @@ def test_repeated_runs_take_and_add_to_the_rows_they_name(run, apart, times):
     left = torch.randn(times, 3, len(run), generator=rng).transpose(1, 2)
     right = torch.randn(times, 3, 2, generator=rng)
     out, expected = torch.ones(1, 40, 2), torch.ones(1, 40, 2)
-    named.add_product(out, left, right, alpha=0.5)
+    named.add_product(out, left, [right], alpha=0.5)
     expected[0].index_add_(0, rows.flatten(), 0.5 * (left @ right).flatten(0, 1))
     assert_same(out, expected, rtol=1e-6, atol=1e-6)
 
@@ -151,7 +151,7 @@ def test_rows_are_written_where_their_copy_stands(run, apart):
     expected = torch.zeros(1, 40, 2)
     expected[0, rows] = left @ right
     out, again = torch.zeros(1, 40, 2), torch.zeros(1, 40, 2)
-    named.put_product(out, left, right)
+    named.put_product(out, left, [right])
     named.put(again, left @ right)
     assert_same(out, expected, rtol=1e-6, atol=1e-6)
     assert_same(again, expected, rtol=1e-6, atol=1e-6)

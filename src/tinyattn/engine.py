@@ -14,6 +14,7 @@ from tinyattn.edge_list import AttendEdges
 from tinyattn.groups import Group, Groups, schedule
 from tinyattn.patterns import Pattern
 from tinyattn.places import Places
+from tinyattn.products import beside, few, sum_of_products
 
 CACHED_SCORES = 2**19  # scores computed at a time, so that they stay in the processor's cache
 LOG2_E = math.log2(math.e)  # exp(x) = 2^(x LOG2_E): exp is many times slower at -inf, 2^ is not
@@ -114,9 +115,9 @@ class _Attend(torch.autograd.Function):
         with torch.autocast(q.device.type, enabled=False):  # the dtype was chosen by `attend`
             scratch = _Scratch(q)
             for group, heads in _pieces(groups, len(q)):
-                queries, keys = group.queries.take(q[heads]), group.keys.take(k[heads])
+                queries, keys = group.queries.take(q[heads]), few(group.keys.views(k[heads]))
                 scores = _scores(group, queries, keys, of_scores, _rows(padding, heads), scratch)
-                values = group.keys.take(v[heads])
+                values = group.keys.views(v[heads])
                 if lse is None:
                     weights = _softmax(scores, group, padding)
                     group.queries.put_product(out[heads], weights, values)
@@ -135,7 +136,7 @@ class _Attend(torch.autograd.Function):
         with torch.autocast(q.device.type, enabled=False):
             scratch, more_scratch = _Scratch(q), _Scratch(q)
             for group, heads in _pieces(ctx.groups, len(q)):
-                queries, keys = group.queries.take(q[heads]), group.keys.take(k[heads])
+                queries, keys = group.queries.take(q[heads]), few(group.keys.views(k[heads]))
                 scores = _scores(group, queries, keys, of_scores, _rows(padding, heads), scratch)
                 if lse is None:
                     weights = _softmax(scores, group, padding)
@@ -143,12 +144,12 @@ class _Attend(torch.autograd.Function):
                     weights = scores.sub_(_finite(group.queries.take(lse[heads]))).exp2_()
                 d_rows, rows = group.queries.take(d_out[heads]), group.queries.take(out[heads])
                 correction = (d_rows * rows).sum(dim=-1, keepdim=True)  # Σ_j weight_ij d_weight_ij
-                group.keys.add_product(d_v[heads], weights.transpose(1, 2), d_rows)
-                d_scores = more_scratch.product(d_rows, group.keys.take(v[heads]).transpose(1, 2))
+                group.keys.add_product(d_v[heads], weights.transpose(1, 2), [d_rows])
+                d_scores = more_scratch.product(d_rows, few(group.keys.views(v[heads])))
                 d_scores.sub_(correction).mul_(weights)
                 group.queries.add_product(d_q[heads], d_scores, keys, alpha=ctx.scale)
                 group.keys.add_product(
-                    d_k[heads], d_scores.transpose(1, 2), queries, alpha=ctx.scale
+                    d_k[heads], d_scores.transpose(1, 2), [queries], alpha=ctx.scale
                 )
         return d_q, d_k, d_v, None, None, None
 
@@ -177,25 +178,26 @@ class _Scratch:
     def __init__(self, like: Tensor) -> None:
         self.flat = like.new_empty(0)
 
-    def product(self, left: Tensor, right: Tensor, scale: float = 1.0) -> Tensor:
-        """scale * left @ right, valid until the next product."""
-        shape = (*left.shape[:2], right.shape[2])
+    def product(self, left: Tensor, right: Sequence[Tensor], scale: float = 1.0) -> Tensor:
+        """scale * left @ rightᵀ, right in pieces; valid until the next product."""
+        shape = (*left.shape[:2], sum(piece.shape[1] for piece in right))
         if self.flat.numel() < math.prod(shape):
             self.flat = self.flat.new_empty(math.prod(shape))
         out = self.flat[: math.prod(shape)].view(shape)
-        return torch.baddbmm(out, left, right, beta=0, alpha=scale, out=out)
+        beside(left, right, out, scale)
+        return out
 
 
 def _scores(
     group: Group,
     queries: Tensor,
-    keys: Tensor,
+    keys: Sequence[Tensor],
     scale: float,
     padding: Tensor | None,
     scratch: _Scratch,
 ) -> Tensor:
     """Masked scores of a group, (heads, n_queries, n_keys)."""
-    scores = scratch.product(queries, keys.transpose(1, 2), scale)
+    scores = scratch.product(queries, keys, scale)
     for columns, mask in group.masks:
         scores[:, :, columns] += mask
     return scores if padding is None else scores.add_(group.keys.take(padding).transpose(1, 2))
@@ -209,7 +211,9 @@ def _softmax(scores: Tensor, group: Group, padding: Tensor | None) -> Tensor:
     return torch.softmax(scores, dim=-1, out=scores).masked_fill_(empty, 0.0)
 
 
-def _merge(queries: Places, out: Tensor, lse: Tensor, scores: Tensor, values: Tensor) -> None:
+def _merge(
+    queries: Places, out: Tensor, lse: Tensor, scores: Tensor, values: Sequence[Tensor]
+) -> None:
     """Fold a group into rows that other groups share; scores are those of base 2.
 
     With lse = log2 Σ 2^scores of the keys so far, the old average keeps 2^(lse - new) of its
@@ -219,7 +223,7 @@ def _merge(queries: Places, out: Tensor, lse: Tensor, scores: Tensor, values: Te
     weights = scores.sub_(top).exp2_()
     new = torch.logaddexp2(old, top + weights.sum(dim=-1, keepdim=True).log2())
     kept, added = (old - _finite(new)).exp2_(), (top - _finite(new)).exp2_()
-    rows = torch.bmm(weights, values).mul_(added).addcmul_(kept, queries.take(out))
+    rows = sum_of_products(weights, values).mul_(added).addcmul_(kept, queries.take(out))
     queries.put(out, rows)
     queries.put(lse, new)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from tinyattn.products import sum_of_products
 
 
 class Places:
@@ -23,32 +25,37 @@ class Places:
 
     def take(self, x: Tensor) -> Tensor:
         """The rows of x (b, n, d) at these places."""
+        views = self.views(x)
+        return views[0] if len(views) == 1 else torch.cat(views, dim=1)
+
+    def views(self, x: Tensor) -> list[Tensor]:
+        """The same rows as matrices one after the other, of which few or none have to be copied."""
         if self.index is not None:
-            return x.index_select(1, self.index)
+            return [x.index_select(1, self.index)]
         pieces = [strip.of(x) for strip in self.strips]
-        pieces = [piece if piece.dim() == 3 else piece.flatten(1, 2) for piece in pieces]
-        return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)
+        return [piece if piece.dim() == 3 else piece.flatten(1, 2) for piece in pieces]
 
     def put(self, x: Tensor, rows: Tensor) -> None:
         """Write rows into x at these places."""
         for _, place, piece in self._pieces(x, rows):
             place.copy_(piece.unflatten(1, place.shape[1:-1]))
 
-    def put_product(self, x: Tensor, left: Tensor, right: Tensor) -> None:
-        """Write left @ right into x at these places."""
-        self.put(x, torch.bmm(left, right))
+    def put_product(self, x: Tensor, left: Tensor, right: Sequence[Tensor]) -> None:
+        """Write left @ right into x at these places; right is matrices one after the other."""
+        self.put(x, sum_of_products(left, right))
 
-    def add_product(self, x: Tensor, left: Tensor, right: Tensor, *, alpha: float = 1.0) -> None:
+    def add_product(
+        self, x: Tensor, left: Tensor, right: Sequence[Tensor], *, alpha: float = 1.0
+    ) -> None:
         """Add alpha * left @ right, one row for each of these places, to x there."""
         if self.index is not None:
-            x.index_add_(1, self.index, torch.bmm(left, right), alpha=alpha)
+            x.index_add_(1, self.index, sum_of_products(left, right), alpha=alpha)
             return
         for strip, place, rows in self._pieces(x, left):
             if strip.n_runs == 1:
-                # out=, since torch.utils.flop_counter does not see baddbmm_
-                torch.baddbmm(place, rows, right, alpha=alpha, out=place)
+                sum_of_products(rows, right, place, alpha)
             else:
-                product = torch.bmm(rows, right)
+                product = sum_of_products(rows, right)
                 place.add_(product.unflatten(1, place.shape[1:3]), alpha=alpha)
 
     def _pieces(self, x: Tensor, rows: Tensor) -> Iterator[tuple[Strip, Tensor, Tensor]]:

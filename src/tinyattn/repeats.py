@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tinyattn.places import Places
+from tinyattn.products import sum_of_products
 
 if TYPE_CHECKING:
     from tinyattn.groups import Group
@@ -103,13 +104,14 @@ class Run:
         strides = (self.apart * along, run.step * along, across)
         return x.as_strided(shape, strides, x.storage_offset() + run.start * along)
 
-    def add_product(self, x: Tensor, left: Tensor, right: Tensor, alpha: float) -> None:
+    def add_product(self, x: Tensor, left: Tensor, right: Sequence[Tensor], alpha: float) -> None:
         """Add alpha * left @ right to x: copies that hold the same row each add their own."""
         if self.apart == 0:
+            (whole,) = right
             rows = left.transpose(0, 1).flatten(1)  # (length, times * m)
-            self.of(x)[0].addmm_(rows, right.flatten(0, 1), alpha=alpha)
+            self.of(x)[0].addmm_(rows, whole.flatten(0, 1), alpha=alpha)
             return
-        product = torch.bmm(left, right)
+        product = sum_of_products(left, right)
         for at in range(0, len(self.run), self.disjoint):
             some = slice(at, at + self.disjoint)
             self.of(x, some.start, some.stop).add_(product[:, some], alpha=alpha)
@@ -122,25 +124,26 @@ class Repeated(Places):
         self.repeated = runs
         self.n = sum(len(run.run) for run in runs)
 
-    def take(self, x: Tensor) -> Tensor:
-        """The rows of x at these places, (times, n, d)."""
-        pieces = [run.of(x) for run in self.repeated]
-        return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)
+    def views(self, x: Tensor) -> list[Tensor]:
+        """The rows of x at these places, a matrix of each run (times, length, d) after the other."""
+        return [run.of(x) for run in self.repeated]
 
     def put(self, x: Tensor, rows: Tensor) -> None:
         """Write rows into x at these places, each of which is there once."""
         (run,) = self.repeated
         run.of(x).copy_(rows)
 
-    def put_product(self, x: Tensor, left: Tensor, right: Tensor) -> None:
+    def put_product(self, x: Tensor, left: Tensor, right: Sequence[Tensor]) -> None:
         """Write left @ right into x at these places."""
         place = self.repeated[0].of(x)
-        if place.is_contiguous():
-            torch.bmm(left, right, out=place)
+        if place.is_contiguous() and len(right) == 1:
+            torch.bmm(left, right[0], out=place)
         else:
-            place.copy_(torch.bmm(left, right))
+            place.copy_(sum_of_products(left, right))
 
-    def add_product(self, x: Tensor, left: Tensor, right: Tensor, *, alpha: float = 1.0) -> None:
+    def add_product(
+        self, x: Tensor, left: Tensor, right: Sequence[Tensor], *, alpha: float = 1.0
+    ) -> None:
         """Add alpha * left @ right, one row for each of these places, to x there."""
         start = 0
         for run in self.repeated:

@@ -139,30 +139,52 @@ FAULTS = [
     Fault(
         "rows that meet share a bucket",
         CHUNKS,
-        "own = bucket + row % 2 * (nowhere + 1)",
-        "own = bucket",
+        "own, order = (bucket + row % 2 * (nowhere + 1)).flatten(1), ",
+        "own, order = bucket.flatten(1), ",
         LSH_TESTS + "sequences_and_heads_do_not_see_each_other",
     ),
     Fault(
         "tokens that are not real share a bucket",
         CHUNKS,
-        "bucket = torch.where(bucket == nowhere, _alone(row * len(place) + place, size), own)",
-        "bucket = own",
+        "own = torch.where(bucket.flatten(1) == nowhere, alone.gather(1, place), own)",
+        "own = own",
         UNION,
     ),
     Fault(
         "a chunk does not look back",
         CHUNKS,
-        "    return (read < ask) & (read >= ask - m) if causal else read != ask",
-        "    found = (read < ask) & (read >= ask - m) if causal else read != ask\n    return found & (read >= m)",
+        "        return read != ask\n",
+        "        return (read != ask) & (read >= self.back)\n",
         UNION,
     ),
     Fault(
-        "a causal query reads whole chunks, which the future cuts",
+        "a causal query reads all of its window, more than a chunk's length back",
         CHUNKS,
-        "return (read < ask) & (read >= ask - m) if causal else read != ask",
-        "return read < ask if causal else read != ask",
-        LSH_TESTS + "which_keys_are_read_depends_on_no_later_token",
+        "return (read < ask) & (read >= ask - self.chunks.size)",
+        "return read < ask",
+        UNION,
+    ),
+    Fault(
+        "causal chunks are cut where the row is, and not where a bucket begins",
+        CHUNKS,
+        "nth = nth - torch.where(another, nth, 0).cummax(dim=-1).values",
+        "nth = nth + 0",
+        LSH_TESTS
+        + "a_later_token_changes_no_bit_of_earlier_outputs_and_gets_no_gradient_from_them",
+    ),
+    Fault(
+        "a long token changes how the scores of others are summed",
+        CHUNKS,
+        "return top.masked_fill_(bound <= SAFE, 0.0)",
+        "return top",
+        LSH_TESTS + "a_later_token_of_great_length_changes_no_way_of_computing_for_earlier_ones",
+    ),
+    Fault(
+        "causal chunks stay long where buckets are short",
+        LSH,
+        "max(8, min(math.ceil(size / 4), math.ceil(n / (2 * n_buckets))))",
+        "max(8, math.ceil(size / 4))",
+        LSH_TESTS + "filling_up_causal_chunks_costs_few_places",
     ),
     Fault(
         "the mask of hashing shows a causal query whole chunks",
@@ -174,8 +196,8 @@ FAULTS = [
     Fault(
         "causal rounds take a pair for found that is just out of sight",
         CHUNKS,
-        "apart = apart.abs_().sub_(m)",
-        "apart = apart.abs_().sub_(m + 1)",
+        "apart = apart.abs_().sub_(self.chunks.size)",
+        "apart = apart.abs_().sub_(self.chunks.size + 1)",
         UNION,
     ),
     Fault(
@@ -195,8 +217,8 @@ FAULTS = [
     Fault(
         "a query reads itself among others",
         CHUNKS,
-        "return (read < ask) & (read >= ask - m) if causal else read != ask",
-        "return read <= ask",
+        "return (read < ask) & (read >= ask - self.chunks.size)",
+        "return (read <= ask) & (read >= ask - self.chunks.size)",
         UNION,
     ),
     Fault(
@@ -209,7 +231,7 @@ FAULTS = [
     Fault(
         "a pair counts as found where only its bucket agreed",
         CHUNKS,
-        "step = torch.where(another, 2, (place % size == 0).long())",
+        "step = torch.where(another, 2, (nth % size == 0).long())",
         "step = torch.where(another, 2, 0)",
         UNION,
     ),
@@ -237,14 +259,14 @@ FAULTS = [
     Fault(
         "large scores overflow",
         CHUNKS,
-        "    if bound <= SAFE:\n",
+        "    if float(bound.max()) <= SAFE:\n",
         "    if True:\n",
         LSH_TESTS + "long_vectors_overflow_nothing",
     ),
     Fault(
         "what is forbidden overflows",
         CHUNKS,
-        "scores = scores.sub_(self.rows_asking(top)).clamp_(max=0)",
+        "scores = scores.sub_(self.rows_asking(top)).clamp_(max=SAFE)",
         "scores = scores.sub_(self.rows_asking(top))",
         LSH_TESTS + "long_vectors_overflow_nothing",
     ),
@@ -258,8 +280,8 @@ FAULTS = [
     Fault(
         "keys get the gradient of one window only",
         CHUNKS,
-        "        rows[:-1] += windows[:, :m]\n",
-        "",
+        "        for chunk in range(parts.shape[1] - 1):\n",
+        "        for chunk in range(0):\n",
         UNION,
     ),
     Fault(

@@ -6,10 +6,45 @@ ENGINE_TESTS = "test_engine.py::"
 
 FAULTS = [
     Fault(
+        "every piece of keys is written to the first columns",
+        "products.py",
+        "out[:, :, start : start + piece.shape[1]]",
+        "out[:, :, : piece.shape[1]]",
+        "test_products.py::test_columns_stand_beside_each_other_as_those_of_the_whole_matrix_do",
+    ),
+    Fault(
+        "scores start from what the memory held",
+        "products.py",
+        "beta=0, ",
+        "",
+        "test_products.py::test_columns_stand_beside_each_other_as_those_of_the_whole_matrix_do",
+    ),
+    Fault(
+        "the first piece's factor is lost",
+        "products.py",
+        "torch.baddbmm(out, some, piece, alpha=alpha, out=out)",
+        "torch.baddbmm(out, some, piece, out=out)",
+        "test_products.py::test_products_of_pieces_add_up_to_that_of_the_whole_matrix",
+    ),
+    Fault(
+        "every product of pieces takes the first rows' weights",
+        "products.py",
+        "some = left[:, :, start : start + piece.shape[1]]",
+        "some = left[:, :, : piece.shape[1]]",
+        "test_products.py::test_products_of_pieces_add_up_to_that_of_the_whole_matrix",
+    ),
+    Fault(
+        "two pieces are copied together",
+        "products.py",
+        "FEW = 3",
+        "FEW = 1",
+        "test_products.py::test_a_window_beside_global_tokens_is_never_copied",
+    ),
+    Fault(
         "the scores are not scaled",
         "engine.py",
-        "beta=0, alpha=scale, out=out",
-        "beta=0, alpha=1, out=out",
+        "beside(left, right, out, scale)",
+        "beside(left, right, out, 1.0)",
         ENGINE_TESTS + "test_the_scale_is_the_one_given",
     ),
     Fault(
@@ -22,8 +57,8 @@ FAULTS = [
     Fault(
         "the gradient for the keys forgets the scale",
         "engine.py",
-        "transpose(1, 2), queries, alpha=ctx.scale",
-        "transpose(1, 2), queries",
+        "transpose(1, 2), [queries], alpha=ctx.scale",
+        "transpose(1, 2), [queries]",
         ENGINE_TESTS + "test_every_pattern_equals_dense_attention",
     ),
     Fault(

@@ -59,8 +59,8 @@ FAULTS = [
     Fault(
         "global keys take the gradient of one group",
         "repeats.py",
-        "            rows = left.transpose(0, 1).flatten(1)  # (length, times * m)\n            self.of(x)[0].addmm_(rows, right.flatten(0, 1), alpha=alpha)",
-        "            self.of(x)[0].addmm_(left[0], right[0], alpha=alpha)",
+        "            rows = left.transpose(0, 1).flatten(1)  # (length, times * m)\n            self.of(x)[0].addmm_(rows, whole.flatten(0, 1), alpha=alpha)",
+        "            self.of(x)[0].addmm_(left[0], whole[0], alpha=alpha)",
         REPEATS + "test_repeated_runs_take_and_add_to_the_rows_they_name",
     ),
     Fault(

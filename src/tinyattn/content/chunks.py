@@ -21,20 +21,25 @@ SHORTEST = 1e-12  # length that a vector has at least, where it is divided by
 class Chunks:
     """The tokens of all rows (one for each sequence and head), sorted by bucket in every round.
 
-    A chunk of m sorted tokens reads itself and the chunk before it, and in them the tokens of
-    its own bucket. In front stands one chunk of nobody, for the first one to look back at. Where a
-    bucket is cut into chunks depends on how many tokens, later ones too, are in buckets before it;
-    so, if causal, a token reads no more than the m tokens sorted before it, wherever chunks end.
+    A chunk of sorted places reads itself and those before it, its window, and in it the tokens of
+    its own bucket. In front stand places of nobody, for the first chunk to look back at.
+
+    In both directions each row is cut into chunks of m, and a window is two of them. Where a
+    bucket is cut then depends on how many tokens, later ones too, are in buckets before it. So if
+    causal, each bucket begins a chunk, and places of nobody fill up its last one: where a token
+    stands in its chunk, and the tokens before it in its window, depends on earlier tokens alone.
+    It reads the m sorted before it, and sums them in an order that no later token can change.
 
     Args:
-        order: the token at each sorted place.
+        order: the token at each sorted place, some token at those of nobody.
         bucket: the bucket there, told apart from the same bucket of the row before; a token that
-            is not real has one of its own, below zero.
+            is not real, and nobody, has one of its own, below zero.
         cell: for each token, where its round puts it: 1 more in the next chunk of one bucket,
             2 or more further in another bucket. If causal, 1 more at each place of one bucket, and
             m + 1 or more further in another one.
         real: whether a token is.
         size: m.
+        together: places in a chunk.
         causal: whether a token reads only earlier ones.
     """
 
@@ -43,6 +48,7 @@ class Chunks:
     cell: Integer[Tensor, "n_hashes n_tokens"]
     real: Bool[Tensor, "n_tokens"]
     size: int
+    together: int
     causal: bool
 
     @classmethod
@@ -51,55 +57,64 @@ class Chunks:
         buckets: Int64[Tensor, "n_rows n_hashes n"],
         real: Bool[Tensor, "n_rows n"],
         size: int,
-        causal: bool,
+        together: int | None = None,
     ) -> Chunks:
-        """Sort each row by (bucket, position); tokens that are not real come last."""
+        """Sort each row by (bucket, position); tokens that are not real come last.
+
+        Causal if `together` is given: chunks then have that many places, and not m.
+        """
+        causal, together = together is not None, together or size
         n_rows, n_hashes, n = buckets.shape
         nowhere = int(buckets.max()) + 1
-        buckets = buckets.masked_fill(~real[:, None], nowhere)
-        buckets = F.pad(buckets, (0, -n % size), value=nowhere)  # places that no token takes
-        bucket, order = buckets.sort(dim=-1, stable=True)  # (n_rows, n_hashes, places)
+        buckets = buckets.masked_fill(~real[:, None], nowhere).transpose(0, 1)
+        bucket, order = buckets.sort(dim=-1, stable=True)  # (n_hashes, n_rows, n)
 
-        place = torch.arange(bucket.shape[-1], device=bucket.device)
+        nth = torch.arange(n, device=bucket.device).expand_as(bucket)  # in its row
         another = F.pad(bucket.diff(dim=-1) != 0, (1, 0), value=True)
         if causal:
+            nth = nth - torch.where(another, nth, 0).cummax(dim=-1).values  # in its bucket
             step = torch.where(another, size + 1, 1)
         else:
-            step = torch.where(another, 2, (place % size == 0).long())
-        cell = torch.empty_like(order).scatter_(-1, order, step.cumsum(dim=-1))[..., :n]
+            step = torch.where(another, 2, (nth % size == 0).long())
+        cell = torch.empty_like(order).scatter_(-1, order, step.cumsum(dim=-1)).flatten(1)
 
-        row = torch.arange(n_rows, device=bucket.device)[:, None, None]
-        own = bucket + row % 2 * (nowhere + 1)
-        bucket = torch.where(bucket == nowhere, _alone(row * len(place) + place, size), own)
-        order = order.clamp_(max=n - 1) + row * n
-        order, bucket, cell = (x.transpose(0, 1).flatten(1) for x in (order, bucket, cell))
-        nobody = _alone(place[:size] - size, size).expand(n_hashes, -1)
+        row = torch.arange(n_rows, device=bucket.device)[:, None]
+        own, order = (bucket + row % 2 * (nowhere + 1)).flatten(1), (order + row * n).flatten(1)
+        nth = (nth % together).flatten(1)  # in its chunk
+        chunk = (nth == 0).cumsum(dim=-1)
+        window = together * (1 + -(-size // together))
+        place = chunk * together + nth + window - 2 * together
+        n_places = int(chunk.max()) * together + window - together
+        alone = -1 - torch.arange(n_places, device=bucket.device) % window  # once in each window
+        alone = alone.repeat(n_hashes, 1)
+        own = torch.where(bucket.flatten(1) == nowhere, alone.gather(1, place), own)
         # Differences of these numbers have to come out right in 16 bits. Those of cells may go
         # round once: they are only compared with m, and none that does ends so near to zero.
         last = int(cell.max()) if cell.numel() else 0
-        narrow = 2 * (nowhere + 2) + 2 * size < 2**15 and last < 2**16 - 2 * size
+        narrow = 2 * (nowhere + 2) + window < 2**15 and last < 2**16 - 2 * size
         narrow = torch.int16 if narrow else torch.int32
         return cls(
-            order=F.pad(order, (size, 0)),
-            bucket=torch.cat([nobody, bucket], dim=-1).to(narrow),
+            order=torch.zeros_like(alone).scatter_(1, place, order),
+            bucket=alone.scatter_(1, place, own).to(narrow),
             cell=cell.to(narrow),
             real=real.flatten(),
             size=size,
+            together=together,
             causal=causal,
         )
 
+    @property
+    def window(self) -> int:
+        """Places that a chunk reads: its own, and whole chunks of m places or more before it."""
+        return self.together * (1 + -(-self.size // self.together))
+
     def pieces(self) -> Iterator[_Piece]:
         """A few chunks of one round at a time."""
-        n_chunks = self.order.shape[1] // self.size - 1
-        at_once = max(1, SCORES_AT_ONCE // (2 * self.size**2))
+        n_chunks = (self.order.shape[1] - self.window) // self.together + 1
+        at_once = max(1, SCORES_AT_ONCE // (self.together * self.window))
         for hashing in range(len(self.order)):
             for first in range(0, n_chunks, at_once):
                 yield _Piece(self, hashing, first, min(first + at_once, n_chunks))
-
-
-def _alone(place: Tensor, size: int) -> Tensor:
-    """A bucket below zero that no other place in reach has: a chunk reads 2 * size places."""
-    return -1 - place % (2 * size)
 
 
 class _Piece:
@@ -107,30 +122,32 @@ class _Piece:
 
     def __init__(self, chunks: Chunks, hashing: int, first: int, last: int) -> None:
         self.chunks, self.hashing = chunks, hashing
-        self.places = slice(first * chunks.size, (last + 1) * chunks.size)
+        self.back = chunks.window - chunks.together  # places that a chunk looks back at
+        self.places = slice(first * chunks.together, last * chunks.together + self.back)
         self.read = chunks.order[hashing, self.places]  # tokens that are read
-        self.ask = self.read[chunks.size :]  # tokens that ask
+        self.ask = self.read[self.back :]  # tokens that ask
 
     def rows_read(self, x: Tensor) -> Tensor:
         """Rows of x (n_tokens, d) in sorted order."""
         return x.index_select(0, self.read)
 
     def asking(self, rows: Tensor) -> Tensor:
-        """Of the rows read those that ask, (n_chunks, m, d)."""
-        return rows[self.chunks.size :].view(-1, self.chunks.size, rows.shape[1])
+        """Of the rows read those that ask, (n_chunks, together, d)."""
+        return rows[self.back :].view(-1, self.chunks.together, rows.shape[1])
 
     def rows_asking(self, x: Tensor) -> Tensor:
-        return x.index_select(0, self.ask).view(-1, self.chunks.size, x.shape[1])
+        return x.index_select(0, self.ask).view(-1, self.chunks.together, x.shape[1])
 
     def windows(self, rows: Tensor) -> Tensor:
-        """What each chunk reads, transposed: an overlapping view (n_chunks, d, 2m)."""
-        return rows.unfold(0, 2 * self.chunks.size, self.chunks.size)
+        """What each chunk reads, transposed: an overlapping view (n_chunks, d, window)."""
+        return rows.unfold(0, self.chunks.window, self.chunks.together)
 
     def sum_of_windows(self, windows: Tensor) -> Tensor:
-        """Add up windows (n_chunks, 2m, d): each row but the outer ones stands in two."""
-        m = self.chunks.size
-        rows = F.pad(windows[:, m:], (0, 0, 0, 0, 1, 0))
-        rows[:-1] += windows[:, :m]
+        """Add up windows (n_chunks, window, d): most rows stand in several."""
+        parts = windows.unflatten(1, (-1, self.chunks.together))
+        rows = F.pad(parts[:, -1], (0, 0, 0, 0, parts.shape[1] - 1, 0))
+        for chunk in range(parts.shape[1] - 1):
+            rows[chunk : chunk + len(parts)] += parts[:, chunk]
         return rows.flatten(0, 1)
 
     def add_asking(self, x: Tensor, rows: Tensor) -> None:
@@ -140,45 +157,45 @@ class _Piece:
         x.index_add_(0, self.read, rows)
 
     def weights(self, q: Tensor, k: Tensor, top: Tensor | None) -> Tensor:
-        """exp(score) of every allowed pair and zero elsewhere, (n_chunks, m, 2m).
+        """exp(score) of every allowed pair and zero elsewhere, (n_chunks, together, window).
 
         Comparisons into bool are slow on a processor; differences of small integers are not.
         """
         scores = torch.bmm(q, k)
         if top is not None:  # what is forbidden may be larger, and must not overflow
-            scores = scores.sub_(self.rows_asking(top)).clamp_(max=0)
+            scores = scores.sub_(self.rows_asking(top)).clamp_(max=SAFE)
         return scores.exp_().mul_(self._allowed().to(scores.dtype))
 
     def largest(self, q: Tensor, k: Tensor, least: float) -> Tensor:
-        """Largest score of each that asks among its allowed pairs, (n_chunks, m, 1)."""
+        """Largest score of each that asks among its allowed pairs, (n_chunks, together, 1)."""
         scores = torch.bmm(q, k).masked_fill_(self._allowed() == 0, least)
         return scores.amax(dim=-1, keepdim=True)
 
     def _allowed(self) -> Tensor:
         """1 where a pair shares its bucket here and was not found in an earlier round, else 0."""
-        m = self.chunks.size
         bucket = self.chunks.bucket[self.hashing, self.places]
         elsewhere = self._differences(bucket).abs_().clamp_(max=1)  # 0 in the same bucket
-        allowed = _readable(m, self.chunks.causal).to(bucket) - elsewhere
+        allowed = self._readable().to(bucket) - elsewhere
         for cell in self.chunks.cell[: self.hashing]:
             apart = self._differences(cell.index_select(0, self.read))
             if self.chunks.causal:  # a round finds those up to m cells ahead of the key
-                apart = apart.abs_().sub_(m)
+                apart = apart.abs_().sub_(self.chunks.size)
             else:  # 0 or 1 cells; half of these, rounded down, is 0
                 apart = apart.bitwise_right_shift_(1).abs_()
             allowed = torch.minimum(allowed, apart)
         return allowed.clamp_(min=0)
 
     def _differences(self, x: Tensor) -> Tensor:
-        """What asks minus what is read, (n_chunks, m, 2m)."""
-        m = self.chunks.size
-        return x[m:].view(-1, m, 1) - self.windows(x[:, None])
+        """What asks minus what is read, (n_chunks, together, window)."""
+        return x[self.back :].view(-1, self.chunks.together, 1) - self.windows(x[:, None])
 
-
-def _readable(m: int, causal: bool) -> Tensor:
-    """Within a chunk and the one before: not oneself; if causal, the m sorted before, (m, 2m)."""
-    ask, read = torch.arange(m, 2 * m)[:, None], torch.arange(2 * m)
-    return (read < ask) & (read >= ask - m) if causal else read != ask
+    def _readable(self) -> Tensor:
+        """In a window: not oneself; if causal, the m sorted before, (together, window)."""
+        read = torch.arange(self.chunks.window)
+        ask = read[self.back :, None]
+        if self.chunks.causal:
+            return (read < ask) & (read >= ask - self.chunks.size)
+        return read != ask
 
 
 def attend_in_chunks(
@@ -260,12 +277,15 @@ def _through_length(d_k: Tensor, x: Tensor, length: Tensor, scale: float) -> Ten
 
 
 def _top(x: Tensor, length: Tensor, chunks: Chunks, scale: float) -> Tensor | None:
-    """The largest score of each query, or None if all scores are safe without it."""
-    bound = abs(scale) * float(length.max())
-    if bound <= SAFE:
+    """What to subtract from a query's scores: 0 if they are safe without it, or else the largest.
+
+    None if all are safe. A query's own length decides, and no other token.
+    """
+    bound = abs(scale) * length
+    if float(bound.max()) <= SAFE:
         return None
-    top = x.new_full((len(x), 1), -bound)
+    top = (-bound.max()).expand_as(bound).contiguous()
     for piece in chunks.pieces():
-        found = piece.largest(*_queries_and_keys(piece, x, length, scale), -bound)
+        found = piece.largest(*_queries_and_keys(piece, x, length, scale), float(-bound.max()))
         top.scatter_reduce_(0, piece.ask[:, None], found.flatten(0, 1), "amax")
-    return top
+    return top.masked_fill_(bound <= SAFE, 0.0)

@@ -41,10 +41,10 @@ def lsh_attention(
     rounds, one softmax over it. A query reads itself only if it finds nobody else: its own key
     would outweigh all others. A token that is not real is neither read nor answered.
 
-    If causal, which keys a query reads depends on earlier tokens alone. Whole chunks would not do:
+    If causal, no later token changes an output, not in its last bit. Whole chunks would not do:
     where a long bucket is cut into chunks depends on how many tokens, later ones too, are sorted
-    before it. The same keys may still stand at other places of a sum, so that changing a later
-    token can change an earlier output in its last bits; nothing more.
+    before it. So each bucket begins a chunk of its own there, and the keys that a query reads, as
+    well as their places in its sum, depend on earlier tokens alone.
 
     Looking back is complete when causal and no bucket is longer than a chunk. In both
     directions it is not: where a bucket goes on in the next chunk, the later part reads the
@@ -90,7 +90,8 @@ def lsh_attention(
     real = _real(key_padding, qk).flatten(0, 1)
     wide = torch.promote_types(qk.dtype, torch.float32)
     flat, values = (x.flatten(0, 2).to(wide) for x in (qk, v))  # (b * h * n, d)
-    chunks = Chunks.sort(buckets.flatten(0, 1), real, size, causal)
+    together = _together(qk.shape[2], n_buckets, size) if causal else None
+    chunks = Chunks.sort(buckets.flatten(0, 1), real, size, together)
     return attend_in_chunks(flat, values, chunks, scale).to(v.dtype).view(v.shape)
 
 
@@ -239,6 +240,14 @@ def check_chunks(n: int, n_buckets: int, chunk_size: int | None) -> int:
     if chunk_size < 1:
         raise ValueError(f"chunk_size must be 1 token or more, got {chunk_size}")
     return max(1, min(n, chunk_size))
+
+
+def _together(n: int, n_buckets: int, size: int) -> int:
+    """Queries of a causal chunk: few beside an average bucket, whose last chunk is filled up.
+
+    Not fewer than 8, since products of smaller matrices take as long.
+    """
+    return min(size, max(8, min(math.ceil(size / 4), math.ceil(n / (2 * n_buckets)))))
 
 
 def _check_buckets(buckets: Tensor, qk: Tensor, n_hashes: int) -> None:
