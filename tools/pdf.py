@@ -4,7 +4,8 @@
 
 Chapters, exercises and appendices follow in the order of the table of contents, which is the outline
 of the file. Links from page to page lead inside it, to the first sheet of the page they name; a
-widget shows the state it starts in.
+widget shows the state it starts in. Fonts are this machine's: without a Chinese one, the glossary's
+Chinese words are boxes.
 """
 
 from __future__ import annotations
