@@ -1,6 +1,6 @@
 """Run the suite again and again under other conditions, and compare what each test says.
 
-    python tools/flaky.py [--more 10] [--processes 2] [PATH ...]
+    python tools/flaky.py [--more 10] [--processes 2] [--without PATH ...] [PATH ...]
 
 Each run has another order of files and of the tests in each, a thread count, and a set of the
 processor's instructions, which changes last digits. A test that passes here and fails there is
@@ -97,7 +97,7 @@ def pytest_sessionfinish(session: Any) -> None:
 # ----------------------------------------------------------------------------- the runs
 
 
-def run(one: Run, paths: list[str], processes: int, kept: Path) -> None:
+def run(one: Run, paths: list[str], without: list[str], processes: int, kept: Path) -> None:
     """Run the suite under these conditions; what each test said goes to `kept`, with the seconds."""
     said = kept.with_suffix(".said")
     environment = {
@@ -109,6 +109,7 @@ def run(one: Run, paths: list[str], processes: int, kept: Path) -> None:
     }
     options = ["-p", "flaky", "-p", "no:cacheprovider", "-q", "--tb=short"]
     options += ["-n", str(processes), "--dist=loadfile"] if processes > 1 else []
+    options += [f"--ignore={path}" for path in without]
     command = [sys.executable, "-m", "pytest", *options, *paths]
     start = time.monotonic()
     subprocess.run(command, cwd=ROOT, env=environment, check=False)
@@ -134,20 +135,21 @@ def describe(one: Run) -> str:
     return f"order {one.order}, {threads}, {one.instructions} instructions"
 
 
-def code_here(paths: list[str]) -> str:
+def code_here(paths: list[str], without: list[str]) -> str:
     """A digest of the package, the tests and the question, which outcomes belong to."""
     files = [*stamps.sources(), *sorted((ROOT / "tests").rglob("*.py"))]
-    text = " ".join([*paths, *map(stamps.digest, files)])
+    text = " ".join([*paths, "without", *without, *map(stamps.digest, files)])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("paths", nargs="*", help="only these tests; without, all there are")
+    parser.add_argument("--without", nargs="+", default=[], help="not these tests")
     parser.add_argument("--more", type=int, default=len(RUNS), help="runs to add to those kept")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
-    folder = ROOT / "_build" / "flaky" / code_here(options.paths)
+    folder = ROOT / "_build" / "flaky" / code_here(options.paths, options.without)
     folder.mkdir(parents=True, exist_ok=True)
     found, lines, left = [], [], options.more
     for place, one in enumerate(RUNS):
@@ -156,7 +158,7 @@ def main() -> int:
             if not left:
                 continue
             left -= 1
-            run(one, options.paths, options.processes, kept)
+            run(one, options.paths, options.without, options.processes, kept)
         content = json.loads(kept.read_text(encoding="utf-8"))
         found.append((one, content["said"]))
         counts = Counter(content["said"].values())
@@ -166,6 +168,7 @@ def main() -> int:
     print(*differing, f"{len(differing)} tests differ between {len(found)} runs", sep="\n")
     record = {
         "paths": options.paths or ["the whole suite"],
+        "without": options.without,
         "runs": lines,
         "differences": differing,
         "stamp": stamps.stamp(stamps.sources()),

@@ -91,3 +91,17 @@ def test_a_test_that_needs_another_before_it_is_found(tmp_path):
         {"test_first": "passed", "test_second": "passed", "test_broken_tear_down": "failed"},
         {"test_first": "passed", "test_second": "failed", "test_broken_tear_down": "failed"},
     ]
+
+
+def test_what_is_left_out_is_not_run_and_belongs_to_the_question(tmp_path, monkeypatch):
+    for name in ("test_one.py", "test_two.py"):
+        (tmp_path / name).write_text("def test_it():\n    pass\n")
+    monkeypatch.setattr(flaky, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(flaky.__file__).parent))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    kept = tmp_path / "kept.json"
+    flaky.run(flaky.RUNS[0], [], ["test_two.py"], 1, kept)
+    assert json.loads(kept.read_text())["said"] == {"test_one.py::test_it": "passed"}
+    monkeypatch.undo()
+    assert flaky.code_here([], ["tests/site"]) != flaky.code_here(["tests/site"], [])
+    assert flaky.code_here([], ["tests/site"]) != flaky.code_here([], [])

@@ -32,11 +32,9 @@ class Chunks:
 
     Args:
         order: the token at each sorted place, some token at those of nobody.
-        bucket: the bucket there, told apart from the same bucket of the row before; a token that
-            is not real, and nobody, has one of its own, below zero.
-        cell: for each token, where its round puts it: 1 more in the next chunk of one bucket,
-            2 or more further in another bucket. If causal, 1 more at each place of one bucket, and
-            m + 1 or more further in another one.
+        here: a number for each place. What is 0 or 1 more stands in the same bucket and in the
+            same chunk or the next one. If causal, what is up to m more stands in the same bucket.
+        cell: the same for each token, from the start of its row.
         real: whether a token is.
         size: m.
         together: places in a chunk.
@@ -44,7 +42,7 @@ class Chunks:
     """
 
     order: Int64[Tensor, "n_hashes n_places"]
-    bucket: Integer[Tensor, "n_hashes n_places"]
+    here: Integer[Tensor, "n_hashes n_places"]
     cell: Integer[Tensor, "n_hashes n_tokens"]
     real: Bool[Tensor, "n_tokens"]
     size: int
@@ -69,33 +67,30 @@ class Chunks:
         buckets = buckets.masked_fill(~real[:, None], nowhere).transpose(0, 1)
         bucket, order = buckets.sort(dim=-1, stable=True)  # (n_hashes, n_rows, n)
 
+        first = F.pad(bucket.diff(dim=-1) != 0, (1, 0), value=True)  # of its bucket
+        another = first | (bucket == nowhere)
         nth = torch.arange(n, device=bucket.device).expand_as(bucket)  # in its row
-        another = F.pad(bucket.diff(dim=-1) != 0, (1, 0), value=True)
         if causal:
-            nth = nth - torch.where(another, nth, 0).cummax(dim=-1).values  # in its bucket
-            step = torch.where(another, size + 1, 1)
+            nth = nth - torch.where(first, nth, 0).cummax(dim=-1).values  # in its bucket
+            step, far = torch.where(another, size + 1, 1), size + 1
         else:
-            step = torch.where(another, 2, (nth % size == 0).long())
+            step, far = torch.where(another, 2, (nth % size == 0).long()), 2
         cell = torch.empty_like(order).scatter_(-1, order, step.cumsum(dim=-1)).flatten(1)
 
-        row = torch.arange(n_rows, device=bucket.device)[:, None]
-        own, order = (bucket + row % 2 * (nowhere + 1)).flatten(1), (order + row * n).flatten(1)
         nth = (nth % together).flatten(1)  # in its chunk
         chunk = (nth == 0).cumsum(dim=-1)
-        window = together * (1 + -(-size // together))
-        place = chunk * together + nth + window - 2 * together
-        n_places = int(chunk.max()) * together + window - together
-        alone = -1 - torch.arange(n_places, device=bucket.device) % window  # once in each window
-        alone = alone.repeat(n_hashes, 1)
-        own = torch.where(bucket.flatten(1) == nowhere, alone.gather(1, place), own)
-        # Differences of these numbers have to come out right in 16 bits. Those of cells may go
-        # round once: they are only compared with m, and none that does ends so near to zero.
-        last = int(cell.max()) if cell.numel() else 0
-        narrow = 2 * (nowhere + 2) + window < 2**15 and last < 2**16 - 2 * size
-        narrow = torch.int16 if narrow else torch.int32
+        back = together * -(-size // together)
+        place = (chunk - 1) * together + nth + back
+        nobody = torch.zeros(n_hashes, back + together * int(chunk.max()), dtype=torch.int64)
+        nobody = nobody.to(order.device)
+        row = torch.arange(n_rows, device=order.device)[:, None]
+        here = (nobody + far).scatter_(1, place, step.flatten(1)).cumsum(dim=-1)
+        # These numbers may go round in 16 bits, those within a window of each other once.
+        widest = max(int(cell.max()), far * (back + together)) if n else 0
+        narrow = torch.int16 if widest < 2**16 - 2 * size else torch.int32
         return cls(
-            order=torch.zeros_like(alone).scatter_(1, place, order),
-            bucket=alone.scatter_(1, place, own).to(narrow),
+            order=nobody.scatter_(1, place, (order + row * n).flatten(1)),
+            here=here.to(narrow),
             cell=cell.to(narrow),
             real=real.flatten(),
             size=size,
@@ -173,29 +168,25 @@ class _Piece:
 
     def _allowed(self) -> Tensor:
         """1 where a pair shares its bucket here and was not found in an earlier round, else 0."""
-        bucket = self.chunks.bucket[self.hashing, self.places]
-        elsewhere = self._differences(bucket).abs_().clamp_(max=1)  # 0 in the same bucket
-        allowed = self._readable().to(bucket) - elsewhere
+        most = self.chunks.size if self.chunks.causal else 1  # ahead of the key, where found
+        found = self._ahead(self.chunks.here[self.hashing, self.places])
+        most += torch.iinfo(found.dtype).min
+        allowed = found.clamp_(most, most + 1).neg_().add_(most + 1)  # 1 where found
+        allowed.diagonal(self.back, 1, 2).zero_()  # oneself
+        earlier = None
         for cell in self.chunks.cell[: self.hashing]:
-            apart = self._differences(cell.index_select(0, self.read))
-            if self.chunks.causal:  # a round finds those up to m cells ahead of the key
-                apart = apart.abs_().sub_(self.chunks.size)
-            else:  # 0 or 1 cells; half of these, rounded down, is 0
-                apart = apart.bitwise_right_shift_(1).abs_()
-            allowed = torch.minimum(allowed, apart)
-        return allowed.clamp_(min=0)
+            ahead = self._ahead(cell.index_select(0, self.read))
+            earlier = ahead if earlier is None else torch.minimum(earlier, ahead, out=earlier)
+        return (
+            allowed if earlier is None else allowed.mul_(earlier.clamp_(most, most + 1).sub_(most))
+        )
 
-    def _differences(self, x: Tensor) -> Tensor:
-        """What asks minus what is read, (n_chunks, together, window)."""
-        return x[self.back :].view(-1, self.chunks.together, 1) - self.windows(x[:, None])
-
-    def _readable(self) -> Tensor:
-        """In a window: not oneself; if causal, the m sorted before, (together, window)."""
-        read = torch.arange(self.chunks.window)
-        ask = read[self.back :, None]
-        if self.chunks.causal:
-            return (read < ask) & (read >= ask - self.chunks.size)
-        return read != ask
+    def _ahead(self, x: Tensor) -> Tensor:
+        """What asks minus what is read, (n_chunks, together, window), counted from the lowest
+        number of the type: as numbers go round, what is less comes out as far more.
+        """
+        ask = x[self.back :].view(-1, self.chunks.together, 1) + torch.iinfo(x.dtype).min
+        return ask - self.windows(x[:, None])
 
 
 def attend_in_chunks(
