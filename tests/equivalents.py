@@ -20,6 +20,12 @@ class Equivalent:
 
 
 ZIPPED = "both are of one length, by the lines before"
+FROM_THE_LAST = (
+    "footprints are compared of runs of one length and step, whose last is then as far on"
+)
+LAST_AXIS = "the first axis is the last one too"
+PROBED = "growth is the same at other lengths and sizes: these are only where it is counted"
+ONE_ROW = "there is one row, so that the last is the first"
 PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
@@ -82,5 +88,233 @@ EQUIVALENTS = [
         "if len(queries) == 1:",
         "if len(queries) <= 1:",
         "queries are at least one run",
+    ),
+    Equivalent(
+        "patterns/flex.py",
+        "pattern.mask(0)  # whatever is drawn at random is drawn now: not while FlexAttention traces",
+        "pattern.mask( 1)  # whatever is drawn at random is drawn now: not while FlexAttention traces",
+        "whatever is asked first draws all that is random",
+    ),
+    Equivalent(
+        "patterns/positional.py",
+        "return keys[0] - queries[0], queries.step, keys.step",
+        "return keys[0] - queries[ -1], queries.step, keys.step",
+        FROM_THE_LAST,
+    ),
+    Equivalent(
+        "patterns/positional.py",
+        "return queries[0] % size, *_offset(queries, keys)",
+        "return queries[ -1] % size, *_offset(queries, keys)",
+        FROM_THE_LAST,
+    ),
+    Equivalent(
+        "patterns/random.py",
+        "for runs in zip_longest(*reaches, fillvalue=range(0)):  # the first run of each row, then …",
+        "for runs in zip_longest(*reaches, fillvalue=range( -1)):  # the first run of each row, then …",
+        "a run that stops at -1 holds no key either",
+    ),
+    Equivalent(
+        "transformer/attention.py",
+        "if self.k is not None and self.v is not None and self.n_stored > n:",
+        "if self.k is not None and self.v is not None and self.n_stored >= n:",
+        "where nothing is to be dropped, what is kept is copied",
+    ),
+    Equivalent(
+        "transformer/attention.py",
+        "rule.check(int(j[-1]) + 1 if len(j) else 0)",
+        "rule.check(int(j[-1]) + 1 if len(j) else 1)",
+        "no rule is made for less than one token",
+    ),
+    Equivalent(
+        "transformer/etc.py",
+        "stops = self.n_global + lengths.cumsum(0)",
+        "stops = self.n_global + lengths.cumsum( -1)",
+        LAST_AXIS,
+    ),
+    Equivalent(
+        "transformer/models.py",
+        "for layer, kept in zip(self.layers, caches, strict=True):",
+        "for layer, kept in zip(self.layers, caches, strict=False):",
+        ZIPPED,
+    ),
+    Equivalent(
+        "transformer/positions.py",
+        "def from_config(cls, config: TransformerConfig, *, bidirectional: bool = True) -> Learned:",
+        "def from_config(cls, config: TransformerConfig, *, bidirectional: bool = False) -> Learned:",
+        "a table of positions is the same for both directions and for one",
+    ),
+    Equivalent(
+        "transformer/star.py",
+        "modules = zip(self.around, self.relay, self.norm_tokens, self.norm_relay, strict=True)",
+        "modules = zip(self.around, self.relay, self.norm_tokens, self.norm_relay, strict=False)",
+        "each holds one module for each layer, by their construction",
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        "LONG = (2**12, 2**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        "LONG = (2**12, 2**13, 2** 13, 2**15)  # where pairs are counted one block after the other",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        "LONG = (2**12, 2**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        "LONG = (2** 13, 2**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        "LONG = (2**12, 2**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        "LONG = (2**12, 3**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        "LONG = (2**12, 2**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        "LONG = (2**12, 2**13, 2**14, 2** 16)  # where pairs are counted one block after the other",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        "LONG = (2**12, 2**13, 2**14, 2**15)  # where pairs are counted one block after the other",
+        "LONG = (2**12, 2** 14, 2**14, 2**15)  # where pairs are counted one block after the other",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        'count("pairs of a window, kept", 1, lambda n: kept_pairs(Window(16), n), LONG, **where),',
+        'count("pairs of a window, kept", 1, lambda n: kept_pairs(Window( 15), n), LONG, **where),',
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/claims.py",
+        'count("attention layer, parameters", 2, lambda d: attention_cost(1, d).parameters, **in_width),',
+        'count("attention layer, parameters", 2, lambda d: attention_cost( 2, d).parameters, **in_width),',
+        "the parameters of a layer are the same at every length",
+    ),
+    Equivalent(
+        "analysis/layer_claims.py",
+        'count("recurrence, longest path", 1, _path(Window(1)), SHORT, **where),',
+        'count("recurrence, longest path", 1, _path(Window( 2)), SHORT, **where),',
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/layer_claims.py",
+        "POWERS = (4**3, 4**4, 4**5, 4**6)  # of the kernel's width",
+        "POWERS = (4** 4, 4**4, 4**5, 4**6)  # of the kernel's width",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/layer_claims.py",
+        'count("restricted attention, pairs", 1, lambda n: kept_pairs(Window(KERNEL), n), (2**12, 2**13, 2**14), **where),',
+        'count("restricted attention, pairs", 1, lambda n: kept_pairs(Window(KERNEL), n), (2** 11, 2**13, 2**14), **where),',
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/pattern_claims.py",
+        'count("window, longest path", 1, _path(lambda n: Window(4)), SHORT, tolerance=0.05, **atoms),',
+        'count("window, longest path", 1, _path(lambda n: Window( 5)), SHORT, tolerance=0.05, **atoms),',
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/pattern_claims.py",
+        "LONG = (2**9, 2**10, 2**11)  # where pairs are counted",
+        "LONG = (2**9, 2**10, 2** 12)  # where pairs are counted",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/pattern_claims.py",
+        "SQUARE = (2**8, 2**10, 2**12)  # where a root is a whole number",
+        "SQUARE = (2** 9, 2**10, 2**12)  # where a root is a whole number",
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/pattern_claims.py",
+        'count("strided, fixed stride, pairs", 2, _pairs(lambda n: sparse_strided(4)), LONG, **unions),',
+        'count("strided, fixed stride, pairs", 2, _pairs(lambda n: sparse_strided( 5)), LONG, **unions),',
+        PROBED,
+    ),
+    Equivalent(
+        "analysis/support.py",
+        "return (slopes != 0).any(dim=5).any(dim=2)[0, :, 0]  # (1, n_out, width, 1, n, d_model)",
+        "return (slopes != 0).any(dim=5).any(dim=2)[ -1, :, 0]  # (1, n_out, width, 1, n, d_model)",
+        "one sequence was asked for, and the last is the first",
+    ),
+    Equivalent(
+        "analysis/graphs.py",
+        "lengths = csgraph.shortest_path(reads, unweighted=True, indices=list(sources))",
+        "lengths = csgraph.shortest_path(reads, unweighted=False, indices=list(sources))",
+        "every edge has the length 1",
+    ),
+    Equivalent(
+        "analysis/graphs.py",
+        "at_once = max(1, DISTANCES_AT_ONCE // max(1, n))",
+        "at_once = max(1, DISTANCES_AT_ONCE // max( 2, n))",
+        PACE,
+    ),
+    Equivalent(
+        "content/edges.py",
+        "total = terms.new_zeros(b * h * n).index_add(0, rows, terms)",
+        "total = terms.new_zeros(b * h * n).index_add( -1, rows, terms)",
+        LAST_AXIS,
+    ),
+    Equivalent(
+        "content/membership.py",
+        "row.copy_(first_largest(near[None])[0])",
+        "row.copy_(first_largest(near[None])[ -1])",
+        ONE_ROW,
+    ),
+    Equivalent(
+        "content/membership.py",
+        "return x.topk(size, dim=-1, sorted=False).indices",
+        "return x.topk(size, dim=-1, sorted=True).indices",
+        "no order is promised",
+    ),
+    Equivalent(
+        "content/membership.py",
+        "with torch.no_grad(), torch.autocast(x.device.type, enabled=False):",
+        "with torch.no_grad(), torch.autocast(x.device.type, enabled=True):",
+        "products that are written into a given tensor are not cast anyway",
+    ),
+    Equivalent(
+        "content/membership.py",
+        "return x.topk(size, dim=-1, sorted=False).indices",
+        "return x.topk(size, dim=1, sorted=False).indices",
+        "the rows are a matrix, whose second axis is the last",
+    ),
+    Equivalent(
+        "content/membership.py",
+        "best = strands.amax(dim=-2).topk(size, dim=-1, sorted=False).indices  # (rows, size)",
+        "best = strands.amax(dim=-2).topk(size, dim=+1, sorted=False).indices  # (rows, size)",
+        "the rows are a matrix, whose second axis is the last",
+    ),
+    Equivalent(
+        "ngram.py",
+        "total = np.where(seen, level.total[parent], 0)",
+        "total = np.where(seen, level.total[parent], -1)",
+        "neither is above 0, and that alone is asked",
+    ),
+    Equivalent(
+        "show/figures.py",
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), ( 1, (8, 3)))',
+        "a line of other dashes is told apart from the other lines as well",
+    ),
+    Equivalent(
+        "show/figures.py",
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, ( 6, 1, 1, 1, 1, 1)), (0, (8, 3)))',
+        "a line of other dashes is told apart from the other lines as well",
+    ),
+    Equivalent(
+        "show/figures.py",
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 4)))',
+        "a line of other dashes is told apart from the other lines as well",
+    ),
+    Equivalent(
+        "show/figures.py",
+        "shown = _Shown(png(fig, dpi=150, colours=64), text, metadata)",
+        "shown = _Shown(png(fig, dpi=150, colours= 63), text, metadata)",
+        "64 colours are a choice, and a curve has fewer",
     ),
 ]

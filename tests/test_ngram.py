@@ -99,6 +99,8 @@ def test_what_cannot_be_counted_is_refused():
         WittenBell(2, 5).fit(torch.tensor([], dtype=torch.long))
     with pytest.raises(ValueError, match=r"tokens must lie in 0 \.\. 4, got 0 \.\. 5"):
         WittenBell(2, 5).fit(torch.tensor([0, 5]))
+    with pytest.raises(ValueError, match=r"tokens must lie in 0 \.\. 5, got -1 \.\. 2$"):
+        WittenBell(2, 6).fit(torch.tensor([2, -1]))
     for ask in (WittenBell(2, 5).probabilities, WittenBell(2, 5).next_probabilities):
         with pytest.raises(ValueError, match="fit the model before"):
             ask(torch.tensor([1]))

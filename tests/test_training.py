@@ -99,9 +99,10 @@ def test_long_gradients_are_shortened(monkeypatch):
         norms.append(parameters[0].grad.norm().item())
 
     monkeypatch.setattr(nn.utils, "clip_grad_norm_", spy)
-    for slope, expected in ((0.1, 0.1), (40.0, 0.5)):
+    some, standard = {"max_norm": 0.5}, {}
+    for slope, option, expected in ((0.1, some, 0.1), (40.0, some, 0.5), (40.0, standard, 1.0)):
         x = nn.Parameter(torch.tensor([1.0]))
-        train([x], lambda _, x=x, slope=slope: slope * x.sum(), 1, lr=0.1, max_norm=0.5)
+        train([x], lambda _, x=x, slope=slope: slope * x.sum(), 1, lr=0.1, **option)
         assert norms[-1] == pytest.approx(expected, rel=1e-4)
 
 
@@ -169,6 +170,18 @@ def test_in_a_terminal_the_bar_moves_and_is_erased(monkeypatch):
     assert frames[4] == f"counting [{'#' * 30}] 4/4 so far"
     assert frames[-1] == ""  # the last thing written erases the line
     assert "\n" not in sys.stderr.getvalue()
+
+
+def test_beside_the_bar_stands_the_loss_of_the_last_step(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(time, "monotonic", iter(range(10)).__next__)
+    said = iter([4.0, 2.5, 1.25])
+    x = nn.Parameter(torch.tensor([1.0]))
+    train([x], lambda _: x.sum() * 0 + next(said), 3, lr=0.1, label="fitting")
+    frames = sys.stderr.getvalue().split("\r\x1b[K")[1:4]
+    assert [frame.split("] ")[1] for frame in frames] == [
+        "1/3 loss 4.000", "2/3 loss 2.500", "3/3 loss 1.250",
+    ]  # fmt: skip
 
 
 def test_the_bar_is_erased_when_the_work_fails(monkeypatch):

@@ -1,5 +1,7 @@
 """Which length a pattern pays from: on curves made up, and on what the benchmark writes."""
 
+from dataclasses import FrozenInstanceError
+
 import pytest
 
 from benchmarks.results import Results
@@ -41,7 +43,15 @@ def test_words_say_where_and_how_far_it_was_looked():
     assert in_words(2.0) == "faster at no measured length (n = 1,024)"
     assert in_words(2.0, 1.5, 1.2) == "faster at no measured length (n = 1,024 to 4,096)"
     assert in_words(0.5, 1.5) == "faster at shorter lengths only, not at 2,048"
+    assert in_words(0.5, 0.7, 1.5) == "faster at shorter lengths only, not at 4,096"
     assert in_words() == "not measured"
+
+
+def test_a_curve_does_not_change_and_compares_by_value():
+    one = Ratios("window/tinyattn", "forward", (1024,), (0.5,))
+    assert hash(one) == hash(Ratios("window/tinyattn", "forward", (1024,), (0.5,)))
+    with pytest.raises(FrozenInstanceError):
+        one.mode = "gradients"
 
 
 def test_a_curve_is_read_from_what_the_benchmark_writes(tmp_path):

@@ -15,6 +15,7 @@ from torch.autograd.functional import jacobian
 from tinyattn import attention
 from tinyattn.analysis import (
     adjacency,
+    first_seen,
     graphs,
     max_path_length,
     mixing_time,
@@ -324,6 +325,21 @@ def test_the_matrix_of_a_long_window_is_built_from_its_pairs():
     assert reads.nnz == Window(2).edges(100_000)
 
 
+# ------------------------------------------------------------------------------- who is seen
+
+
+@pytest.mark.parametrize("rules", [[Window(2)], [Window(1), Dilated(1, 3)], [Causal(), Window(1)]])
+def test_a_position_is_seen_through_as_many_layers_as_make_a_way_to_it(rules):
+    n = 11
+    steps = [rule.mask(n) | torch.eye(n, dtype=torch.bool) for rule in rules]
+    for position in range(n):
+        expected, seen = [0] * n, {position}
+        for layers, step in enumerate(reversed(steps), start=1):
+            seen = {j for i in seen for j in range(n) if step[i, j]}
+            expected = [old or layers * (j in seen) for j, old in enumerate(expected)]
+        assert first_seen(rules, position, n).tolist() == expected
+
+
 # ---------------------------------------------------------------------------------- refusals
 
 
@@ -359,6 +375,8 @@ ODD = {
     "a walk without tokens": (lambda: mixing_time(Full(), 0), ValueError, "at least one token, got n=0"),
     "no distance": (lambda: mixing_time(Full(), 3, distance=0), ValueError, "got distance=0, n_steps=10000"),
     "any distance": (lambda: mixing_time(Full(), 3, distance=1.0), ValueError, r"got distance=1\.0"),
+    "a token behind the last": (lambda: first_seen([Full()], 3, 3), ValueError, "position must be in 0 … 2, got 3"),
+    "a token before the first": (lambda: first_seen([Full()], -1, 3), ValueError, "position must be in 0 … 2, got -1"),
     "fewer steps than none": (lambda: mixing_time(Full(), 3, n_steps=-1), ValueError, "n_steps=-1"),
 }  # fmt: skip
 

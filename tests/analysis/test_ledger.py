@@ -1,5 +1,7 @@
 """A ledger that lets a wrong exponent pass would be worse than none."""
 
+from dataclasses import FrozenInstanceError
+
 import pytest
 
 from tinyattn.analysis import attention_flops, complexity_claims, kept_pairs
@@ -32,6 +34,13 @@ def test_all_that_are_off_are_named():
     ledger = Ledger(Claim.of_count(name, 2, lambda n: n) for name in ("first", "second"))
     with pytest.raises(AssertionError, match=r"2 of 2 claims are off: first: .*; second: "):
         ledger.check()
+
+
+def test_a_claim_does_not_change_once_it_is_made():
+    claim = of_attention(2)
+    assert hash(claim) == hash(of_attention(2))
+    with pytest.raises(FrozenInstanceError):
+        claim.claimed = 3
 
 
 def test_a_time_decides_nothing():

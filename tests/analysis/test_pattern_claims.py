@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from tinyattn.analysis import Ledger, complexity_claims, measured, pattern_claims, with_times
-from tinyattn.analysis.pattern_claims import TIMED
+from tinyattn.analysis.pattern_claims import TIMED, _tree_pairs
 from tinyattn.experiments.records import results_folder
+from tinyattn.patterns import bp_transformer
 
 claims = cache(pattern_claims)  # counting takes seconds
 CELL = {"kind": "time", "mode": "forward"}
@@ -62,3 +63,9 @@ def test_cells_without_seconds_or_of_another_kind_do_not_count():
     assert measured(broken, "a") is None
     memory = {"cells": [{**cell, "kind": "memory"} for cell in bench(1.0, "a")["cells"]]}
     assert measured(memory, "a") is None
+
+
+@pytest.mark.parametrize(("n", "k"), [(4, 1), (16, 2), (64, 3)])
+def test_pairs_of_a_tree_are_those_of_its_tokens_with_others(n, k):
+    reads = bp_transformer(n, k).mask(2 * n - 1)[:n]
+    assert _tree_pairs(n, k) == int(reads.sum()) - n

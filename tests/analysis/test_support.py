@@ -58,6 +58,14 @@ def test_rows_are_outputs_and_columns_inputs_also_where_their_numbers_differ():
     assert one_channel.tolist() == [[True, False, False, True]]
 
 
+def test_an_edge_in_any_channel_is_an_edge():
+    def crossed(x):
+        return torch.stack([x[..., 1], x[..., 0].roll(1, dims=1)], dim=-1)  # (1, n, 2)
+
+    expected = torch.eye(4, dtype=torch.bool) | torch.eye(4, dtype=torch.bool).roll(1, dims=0)
+    assert torch.equal(dependencies(crossed, tokens(4, 2)), expected)
+
+
 def test_no_order_of_signs_cancels_a_dependence():
     def difference(x):
         return x[..., :1] - x[..., 1:]  # the derivatives of one token sum to zero

@@ -125,3 +125,12 @@ def test_a_running_mean_forgets_and_knows_nothing_of_the_present():
     assert_same(mean.value, torch.full((2,), expected), rtol=1e-5)
     with pytest.raises(ValueError, match="decay must be from 0 to below 1, got 1"):
         RunningMean(1.0)
+
+
+def test_an_older_reward_counts_nine_tenths_of_the_next_if_nothing_else_is_said():
+    mean = RunningMean()
+    assert mean.value == 0
+    for reward in (4.0, 2.0, 1.0):
+        mean.update(torch.tensor(reward))
+    expected = (0.81 * 4.0 + 0.9 * 2.0 + 1.0) / (0.81 + 0.9 + 1.0)
+    assert mean.value.item() == pytest.approx(expected)

@@ -94,30 +94,6 @@ def test_a_model_that_knows_nothing_needs_log2_of_the_alphabet():
     assert bits == pytest.approx(torch.tensor(float(len(characters.CODEC))).log2().item())
 
 
-def test_weights_come_back_as_they_went(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "results_folder", lambda: tmp_path)
-    config = replace(characters.CharactersConfig(), d_model=8, n_heads=2, n_layers=1)
-    saved, other = characters.build(config, 0), characters.build(config, 1)
-    records.save_weights("some", saved)
-    records.load_weights("some", other)
-    for name, value in saved.state_dict().items():
-        assert torch.allclose(other.state_dict()[name], value, rtol=1e-3, atol=1e-4)
-
-
-def test_results_that_are_missing_say_how_to_get_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "results_folder", lambda: tmp_path)
-    with pytest.raises(FileNotFoundError, match="make results"):
-        records.load("dates")
-
-
-def test_a_record_thins_the_losses_and_keeps_the_first():
-    run = records.record(3, [float(step) for step in range(1200)], 1.0, {"exact": 0.98765})
-    assert (run["steps"], len(run["losses"]), run["scores"]) == (1200, 60, {"exact": 0.9877})
-    assert run["losses"][0] == pytest.approx(9.5)
-    assert run["first_losses"] == [float(step) for step in range(20)]
-    json.dumps(run)
-
-
 @pytest.mark.parametrize("name", ["dates", "digits", "characters"])
 def test_results_were_made_with_the_configuration_of_today(name):
     module = {"dates": dates, "digits": digits, "characters": characters}[name]
@@ -156,10 +132,3 @@ def test_the_stored_characters_model_reaches_its_stored_score():
     tolerance = 0.01 if len(ids) == stored["n_characters"] else 0.1  # CPython's text grows
     bits = characters.bits_per_character(model, config.n)
     assert bits == pytest.approx(stored["runs"][0]["scores"]["bits"], abs=tolerance)
-
-
-def test_a_benchmark_that_never_ran_has_no_numbers(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "results_folder", lambda: tmp_path)
-    assert records.load_bench() == {"machine": None, "cells": []}
-    (tmp_path / "bench.json").write_text('{"machine": {"cpu": "µ"}, "cells": [1]}', "utf-8")
-    assert records.load_bench() == {"machine": {"cpu": "µ"}, "cells": [1]}

@@ -78,6 +78,15 @@ def test_a_layer_takes_shorter_sequences_and_has_the_parameters_of_both_mixtures
     assert layer(x[:, :0]).shape == (2, 0, 8)
 
 
+def test_mixtures_start_with_a_length_of_about_one():
+    """So that a slot's scores start as large as those of a key."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layer = Linformer(8, 2, n=100, n_memory=50)
+    for mix in (layer.mix_keys, layer.mix_values):
+        assert mix.pow(2).sum(dim=1).mean().item() == pytest.approx(1.0, abs=0.06)
+
+
 REFUSED = {
     "mixtures of other keys": (lambda q, k, v: compressed_attention(q, k, v, *mixtures(3, 8)), ValueError, r"mix_keys must be \(n_memory, n_k=9\), .* got \(3, 8\)"),
     "mixtures for other heads": (lambda q, k, v: compressed_attention(q, k, v, *mixtures(5, 3, 9)), ValueError, r"each of 2, got \(5, 3, 9\)"),

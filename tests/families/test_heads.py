@@ -126,6 +126,10 @@ REFUSED = {
     "a layer of other width": (lambda: GroupedQueryAttention(8, 4, 2)(torch.zeros(1, 5, 7)), ValueError, r"d_model=8\), got \(1, 5, 7\)"),
     "mixtures of other heads": (lambda: talking_heads_attention(Q, Q, Q, torch.eye(2), ONE), ValueError, r"\(h_k=4, h\)"),
     "mixtures that do not meet": (lambda: talking_heads_attention(Q, Q, Q, torch.zeros(4, 3), ONE), ValueError, r"got \(4, 3\) and \(4, 4\)"),
+    "mixtures of too many heads": (lambda: talking_heads_attention(Q, Q, Q, torch.zeros(5, 4), ONE), ValueError, r"got \(5, 4\) and \(4, 4\)"),
+    "mixtures for fewer values": (lambda: talking_heads_attention(Q, Q, Q, ONE, torch.zeros(4, 3)), ValueError, r"got \(4, 4\) and \(4, 3\)"),
+    "queries of three axes": (lambda: grouped_attention(Q[0], torch.zeros(1, 5, 5, 3), torch.zeros(1, 5, 5, 3)), ValueError, r"a divisor of h, got q \(4, 5, 3\)"),
+    "keys of three axes": (lambda: grouped_attention(torch.zeros(1, 5, 5, 3), Q[0], Q[0]), ValueError, r"and k \(4, 5, 3\)"),
     "values of other keys": (lambda: talking_heads_attention(Q, Q, Q[:, :, 1:], ONE, ONE), ValueError, "share b and n_k"),
 }  # fmt: skip
 

@@ -83,6 +83,11 @@ def test_a_fully_connected_layer_sees_every_number_of_every_token(bias):
     assert_same(layer(x), expected)
 
 
+@pytest.mark.parametrize("layer", [Convolution(4, 3), Recurrence(4), FullyConnected(3, 4)])
+def test_a_layer_has_one_bias_if_nothing_else_is_said(layer):
+    assert [name.endswith("bias") for name, _ in layer.named_parameters()].count(True) == 1
+
+
 def test_who_reads_whom_is_what_tells_the_layers_apart():
     i, j = torch.arange(9)[:, None], torch.arange(9)
     expected = {

@@ -77,6 +77,13 @@ def test_padding_is_read_by_nobody_whatever_stands_there(causal):
     assert_same(weights @ v.nan_to_num(), found)
 
 
+def test_both_sides_are_read_if_nothing_else_is_said():
+    q, k, v = heads()
+    weights = linear_attention_weights(q, k)
+    assert (weights > 0).all()
+    assert_same(weights @ v, linear_attention(q, k, v))
+
+
 def test_a_query_that_may_read_nothing_gets_zeros_and_finite_gradients():
     qkv = heads(n=5)
     real = torch.tensor([[True] * 5, [False] * 5])

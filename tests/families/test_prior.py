@@ -101,6 +101,7 @@ REFUSED = {
     "half a token": (lambda: gaussian_prior(2.5, spread=1.0), TypeError, r"whole number, got 2\.5"),
     "other keys": (lambda: prior_attention(V, torch.zeros(5, 4)), ValueError, r"prior \(5, 4\)"),
     "other heads": (lambda: prior_attention(V, torch.zeros(3, 5, 5)), ValueError, "as many as v has"),
+    "one head as wide as there are keys": (lambda: prior_attention(V[0], torch.zeros(5, 3)), ValueError, r"v \(2, 5, 3\)"),
     "one head alone": (lambda: prior_attention(V[0], torch.zeros(5, 5)), ValueError, r"v \(2, 5, 3\)"),
 }  # fmt: skip
 

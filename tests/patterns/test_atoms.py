@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tinyattn.patterns import BlockLocal, Causal, Dilated, Strided, Window, radius_from_window
-from tinyattn.patterns.pieces import LastOfBlock
+from tinyattn.patterns.pieces import After, LastOfBlock, Summaries
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 6, 7, 40])
@@ -76,6 +76,17 @@ def test_a_row_away_from_the_ends_holds_as_many_keys_as_the_docstring_says(causa
     for rule, each_side in ((Window(3), 3), (Dilated(3, 4), 3)):
         row = (rule & Causal() if causal else rule).mask(50)[25]
         assert int(row.sum()) == each_side + 1 + (0 if causal else each_side)
+
+
+@pytest.mark.parametrize(("n", "pairs"), [(0, 0), (1, 0), (2, 0), (3, 1), (7, 25)])
+def test_tokens_after_a_start_have_their_square_of_pairs_and_a_short_sequence_none(n, pairs):
+    assert After(2).edges(n) == int(After(2).mask(n).sum()) == pairs
+
+
+@pytest.mark.parametrize(("n", "pairs"), [(0, 0), (3, 0), (4, 1), (5, 2), (6, 3), (9, 6), (20, 6)])
+def test_summaries_read_as_many_tokens_as_their_sentences_have_here(n, pairs):
+    rule = Summaries((2, 0, 4))
+    assert rule.edges(n) == int(rule.mask(n).sum()) == pairs
 
 
 REFUSED = {

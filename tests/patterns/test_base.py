@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinyattn.patterns import Causal, Full, Pattern
+from tinyattn.patterns.base import whole_blocks
 
 
 @dataclass(frozen=True)
@@ -134,3 +135,19 @@ def test_patterns_combine_with_patterns_only(other):
     for combine in (lambda: Causal() | other, lambda: Causal() & other):
         with pytest.raises(TypeError, match="unsupported operand"):
             combine()
+
+
+@pytest.mark.parametrize(
+    ("block_size", "n", "borders"),
+    [
+        (1, 130, [0, 64, 128]),
+        (8, 200, [0, 64, 128, 192]),
+        (13, 120, [0, 52, 104]),  # four blocks; five would be 65 queries
+        (48, 100, [0, 48, 96]),
+        (64, 65, [0, 64]),
+        (100, 250, [0, 100, 200]),
+        (4, 0, []),
+    ],
+)
+def test_small_blocks_are_joined_up_to_sixty_four_queries(block_size, n, borders):
+    assert whole_blocks(block_size, n) == borders

@@ -24,6 +24,12 @@ def test_nothing_outside_the_matrix_is_allowed():
     assert torch.equal(Painted(mask).mask(2, 3), mask[1:])
 
 
+def test_an_empty_matrix_allows_nothing_anywhere():
+    rule = Painted(torch.ones(0, 0, dtype=torch.bool))
+    assert rule.edges(0) == 0
+    assert torch.equal(rule.mask(2, 4), torch.zeros(2, 4, dtype=torch.bool))
+
+
 def test_what_was_painted_is_a_copy():
     mask = torch.eye(4, dtype=torch.bool)
     rule = Painted(mask)

@@ -210,6 +210,22 @@ def test_the_schedule_equals_dense_attention(rule, n_nodes):
         assert_same(mine, other)
 
 
+@BOTH
+@pytest.mark.parametrize("length", [1, 2, 4])
+def test_spans_with_equal_footprints_read_alike(causal, length):
+    rule = bp_transformer(16, 2, causal=causal)
+    mask, seen, n_known = rule.mask(31), {}, 0
+    for first in range(32 - length):
+        for start in range(16 - 4 + 1):
+            queries, keys = range(first, first + length), range(start, start + 4)
+            footprint = rule.footprint(queries, keys)
+            if footprint is not None:
+                n_known += footprint in seen
+                look = mask[queries, :][:, keys]
+                assert torch.equal(seen.setdefault(footprint, look), look), (queries, keys)
+    assert n_known > 10  # some come again
+
+
 @pytest.mark.parametrize("n", [1, 2, 32, 64, 512])
 def test_branches_are_each_node_once(n):
     for n_nodes in (0, 1, n, 2 * n - 1):

@@ -1,6 +1,7 @@
 """The table of what the book treats: each name, file and figure in it has to exist."""
 
 import json
+from dataclasses import FrozenInstanceError
 from importlib import import_module
 from pathlib import Path
 
@@ -75,3 +76,9 @@ def test_a_section_holds_what_is_below_it_and_nothing_else():
     rows = [len(coverage_table(section).splitlines()) - 2 for section in ("2", "3", "4")]
     assert sum(rows) == len(ENTRIES)
     assert len(coverage_table("4.1").splitlines()) - 2 == 17
+
+
+def test_an_entry_does_not_change_and_compares_by_value():
+    assert hash(Entry("4", "Window")) == hash(Entry("4", "Window"))
+    with pytest.raises(FrozenInstanceError):
+        ENTRIES[0].what = "Another"

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinyattn.show import digest, heatmap, style
+from tinyattn.show.digests import _rounded
 
 Y = np.array([3.0, 1.0, 4.0, 1.5, 9.0])
 MATRIX = np.arange(12.0).reshape(3, 4)
@@ -107,6 +108,20 @@ def test_infinite_and_missing_values_are_counted():
     assert of(lambda ax: ax.plot([np.nan] * 3)).endswith("y 3 3 nan")
 
 
+def test_a_constant_needs_no_tilt_unless_something_is_missing_somewhere():
+    assert of(lambda ax: ax.plot([0, 1, 2], [2.0, 2.0, 2.0])).endswith("y 3 all 2")
+    first, last = (
+        of(lambda ax, y=y: ax.plot([0, 1, 2], y)) for y in ([np.nan, 2, 2], [2, 2, np.nan])
+    )
+    assert first.endswith("y 3 1 nan all 2 tilt 0.667")
+    assert last.endswith("y 3 1 nan all 2 tilt -0.667")
+
+
+def test_numbers_are_rounded_to_a_thousandth_and_halves_with_their_noise():
+    assert _rounded(0.000_497, 1.0) == "0"
+    assert _rounded(0.187_499_99, 1.0) == _rounded(0.1875, 1.0)
+
+
 def test_a_logarithmic_axis_is_described_by_its_logarithms():
     assert "y 3 log10 [0, 6] mean 3" in of(lambda ax: ax.semilogy([1, 1e3, 1e6]))
 
@@ -114,6 +129,11 @@ def test_a_logarithmic_axis_is_described_by_its_logarithms():
 def test_numbers_in_cells_are_counted_and_words_are_quoted():
     said = of(lambda ax: [ax.text(0, 0, text) for text in ("0.12", "−∞", "−1.5", "here")])
     assert said == "axes 0; 4 texts: 'here'"
+
+
+def test_of_many_words_the_first_twelve_are_quoted():
+    said = of(lambda ax: [ax.text(0, 0, f"word {n}") for n in range(14)])
+    assert said.endswith("14 texts: " + " ".join(f"'word {n}'" for n in range(12)))
 
 
 def test_every_axes_has_its_line():

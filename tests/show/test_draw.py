@@ -83,6 +83,11 @@ def test_the_scale_starts_at_zero_and_can_be_set():
     assert heatmap([[0.2, 0.6]], vmin=0.1, vmax=1.0).axes[0].images[0].get_clim() == (0.1, 1)
 
 
+def test_a_matrix_of_one_number_has_a_scale_too():
+    assert heatmap(np.zeros((2, 2))).axes[0].images[0].get_clim() == (0, 1)
+    assert heatmap(np.full((2, 2), 3.0), vmin=3.0).axes[0].images[0].get_clim() == (3, 4)
+
+
 def test_labels_name_rows_and_columns():
     fig = heatmap(np.ones((2, 3)), row_labels=["a", "b"], column_labels=["the", "cat", "sat"])
     ax = fig.axes[0]
@@ -140,6 +145,14 @@ def test_fewer_queries_than_keys_are_drawn_as_they_are():
     ]
 
 
+def test_a_strip_has_a_label_and_a_line_between_for_each_row_and_column():
+    (ax,) = draw_mask(Causal(), 2, 5).axes
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "1", "2", "3", "4"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["0", "1"]
+    assert ax.get_xticks(minor=True).tolist() == [0.5, 1.5, 2.5, 3.5]
+    assert ax.get_yticks(minor=True).tolist() == [0.5]
+
+
 def test_drawings_fit_into_given_axes():
     with style():
         fig, axes = plt.subplots(1, 3)
@@ -166,6 +179,19 @@ def test_curves_share_x_and_may_be_logarithmic():
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
     assert [label.get_text() for label in ax.get_xticklabels()] == ["64", "256"]
     assert ax.get_legend() is None
+
+
+def test_up_to_eight_places_of_a_logarithmic_axis_are_named_one_by_one():
+    for n_places in (8, 9):
+        x = [3 * 2**k for k in range(n_places)]
+        fig = curves({"a": x}, x=x, xlabel="n", ylabel="s", log_x=True)
+        named = [label.get_text() for label in fig.axes[0].get_xticklabels()]
+        assert (named == [str(place) for place in x]) == (n_places == 8)
+
+
+def test_curves_are_as_wide_as_a_page():
+    fig = curves({"a": [1, 2]}, xlabel="n", ylabel="s")
+    assert fig.get_size_inches().tolist() == [5.0, 3.2]
 
 
 def test_curves_that_do_not_match_x_are_refused():

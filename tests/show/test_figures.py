@@ -10,7 +10,7 @@ from PIL import Image
 
 import tinyattn.show.figures
 from tinyattn.show import digest, show, style
-from tinyattn.show.figures import COLOURS
+from tinyattn.show.figures import COLOURS, STYLE
 
 ALT = "The loss falls from 3.2 to 1.5 bits in 50 steps."
 
@@ -50,6 +50,26 @@ def test_the_picture_has_one_and_a_half_pixels_for_each_of_the_page_and_64_colou
         assert picture.convert("RGB").getpixel((0, 0)) == (255, 255, 255)
         assert picture.info == {}  # no date, no version: the same bytes on every run
     assert len(png) < 15_000
+
+
+def test_no_fewer_bytes_would_do_for_the_same_picture(shown):
+    show(figure(), ALT)
+    png = base64.b64decode(shown[0][0]["image/png"])
+    again = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as picture:
+        picture.save(again, "PNG", optimize=True)
+    assert len(png) <= len(again.getvalue())
+
+
+def test_no_text_is_smaller_than_ten_points_and_a_title_is_the_largest():
+    sizes = {
+        name: size
+        for name, size in STYLE.items()
+        if name.endswith(("font.size", "labelsize", "titlesize", "fontsize"))
+    }
+    assert len(sizes) == 6
+    assert min(sizes.values()) == 10  # on a phone two thirds of it
+    assert sizes.pop("axes.titlesize") == 12 > max(sizes.values())
 
 
 def test_a_shown_figure_is_closed(shown):

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from dataclasses import FrozenInstanceError
 from importlib import import_module
 
 import pytest
@@ -76,3 +77,9 @@ def test_bars_in_formulas_do_not_end_a_cell():
 def test_an_unknown_part_is_refused():
     with pytest.raises(ValueError, match=r"part must be one of Sizes, .* got 'Colours'"):
         notation_table("Colours")
+
+
+def test_a_symbol_does_not_change_and_compares_by_value():
+    assert hash(Symbol("Sizes", "n", "length")) == hash(Symbol("Sizes", "n", "length"))
+    with pytest.raises(FrozenInstanceError):
+        NOTATION[0].sign = "m"

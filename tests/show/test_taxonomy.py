@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import FrozenInstanceError
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
@@ -136,3 +137,9 @@ def test_nodes_without_a_name_or_with_an_unknown_chapter_are_refused():
     with pytest.raises(ValueError, match="open_levels must be 0 or more, got -1"):
         Outline(open_levels=-1)
     assert Node("x", chapter=HERE).where == "on this page"
+
+
+def test_a_node_does_not_change_and_compares_by_value():
+    assert hash(Node("Performer")) == hash(Node("Performer"))
+    with pytest.raises(FrozenInstanceError):
+        TREE.name = "Another"

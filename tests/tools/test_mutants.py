@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 import mutants
 
@@ -26,6 +27,25 @@ def test_every_module_of_the_core_has_tests_and_every_test_is_there():
     assert set(mutants.MORE_TESTS) <= set(mutants.modules())
     core = {"dense.py", "engine.py", "groups.py", "patterns/positional.py", "content/lsh.py"}
     assert core <= set(mutants.modules())
+
+
+def test_a_module_is_tried_or_has_a_reason_not_to_be():
+    files = {path.relative_to(mutants.PACKAGE).as_posix() for path in mutants.PACKAGE.rglob("*.py")}
+    code = {name for name in files if not name.endswith("__init__.py")}
+    assert set(mutants.LEFT_OUT) <= code
+    assert set(mutants.modules()) | set(mutants.LEFT_OUT) == code
+    assert not set(mutants.modules()) & set(mutants.LEFT_OUT)
+
+
+def test_what_a_record_is_silent_about_is_left_out_or_not_tried_yet(monkeypatch):
+    monkeypatch.setattr(mutants, "LEFT_OUT", {"data.py": "Takes an hour"})
+    tried = dict.fromkeys(mutants._files())
+    del tried["data.py"], tried["dense.py"]
+    assert mutants.untried({"modules": tried}) == {
+        "data.py": "Takes an hour",
+        "dense.py": "Not tried yet",
+    }
+    assert "__init__.py" not in mutants.untried({"modules": {}})
 
 
 def test_annotations_are_known_by_their_places():
@@ -74,6 +94,52 @@ def test_what_cannot_be_changed_gives_no_mutant(source):
 
 
 # ------------------------------------------------------------------------------- what is seen
+
+
+def bench(folder):
+    """One that runs nothing."""
+    one = mutants.Bench.__new__(mutants.Bench)
+    one.file, one.copy, one.tests, one.only, one.seconds = folder / "module.py", folder, [], "", 0
+    return one
+
+
+def test_an_example_that_fails_is_not_made_smaller():
+    before = settings.get_current_profile_name()
+    try:
+        mutants.FirstExample().pytest_configure()
+        assert settings.default.phases == (Phase.explicit, Phase.generate)
+        assert settings.default.derandomize
+    finally:
+        settings.load_profile(before)
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [
+        (0, "survived"),
+        (1, "killed"),
+        (2, "killed"),
+        (4, "killed"),
+        (-9, "killed"),
+        (mutants.TIMEOUT, "timeout"),
+    ],
+)
+def test_tests_that_fail_or_cannot_even_be_loaded_have_seen_the_change(
+    code, verdict, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(mutants, "run", lambda *arguments: code)
+    assert bench(tmp_path).verdict(mutants.Mutant("any", 1, "a", "b", "b = 1\n")) == verdict
+    assert (tmp_path / "module.py").read_text("utf-8") == "b = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [(5, "no test ran"), (mutants.BROKEN, "in an error"), (mutants.ELSEWHERE, "another copy")],
+)
+def test_a_run_that_says_nothing_of_the_change_stops_the_tool(code, why, tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "run", lambda *arguments: code)
+    with pytest.raises(RuntimeError, match=f"{why}.*, with 'a' made 'b'"):
+        bench(tmp_path).verdict(mutants.Mutant("any", 1, "a", "b", "b = 1\n"))
 
 
 TRY = """

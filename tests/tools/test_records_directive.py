@@ -39,6 +39,16 @@ def test_every_survivor_is_shown_with_its_reason_or_without():
     ]
 
 
+def test_modules_that_were_not_tried_are_listed_under_their_reason(monkeypatch):
+    why = {"a.py": "Takes an hour", "b.py": "Not tried yet", "c.py": "Takes an hour"}
+    monkeypatch.setattr(records.trial, "untried", lambda record: why)
+    found = records.untried(MUTANTS)
+    assert found == {"Takes an hour": ["a.py", "c.py"], "Not tried yet": ["b.py"]}
+    items = [item.astext() for item in records.left_out(found).children]
+    assert items == ["Takes an hour: a.py, c.py.", "Not tried yet: b.py."]
+    assert records.left_out({}).astext() == "None is left out."
+
+
 @pytest.mark.parametrize(
     ("part", "whole", "said"), [(999, 1000, "99 %"), (7, 7, "100 %"), (0, 3, "0 %")]
 )
@@ -60,7 +70,7 @@ def directive(kind, root):
     return one
 
 
-@pytest.mark.parametrize("kind", ["mutants", "survivors", *records.stamps.RECORDS])
+@pytest.mark.parametrize("kind", ["mutants", "survivors", "untried", *records.stamps.RECORDS])
 def test_a_book_without_records_says_how_to_make_them(tmp_path, kind):
     [paragraph] = directive(kind, tmp_path).run()
     assert paragraph.astext().startswith("Not done yet: make ")

@@ -29,6 +29,7 @@ def test_each_pixel_gets_the_vectors_of_its_row_and_its_column(height, width):
             at = row * width + col
             assert_same(out[:, at], x[:, at] + scheme.rows[row] + scheme.columns[col])
     assert_same(scheme.embed(x[:, 1:], start=1), out[:, 1:])
+    assert_same(scheme.embed(x[:, :1]), out[:, :1])
 
 
 def test_pixels_outside_of_the_picture_are_refused():

@@ -131,6 +131,7 @@ def test_a_decoder_layer_reads_its_past_and_the_whole_memory(norm_first):
     x, memory = randn(1, 4, 8), randn(1, 3, 8, seed=1)
     by_token = jacobian(lambda x: it(x, memory), x)[0, :, :, 0].abs().sum((1, 3))
     assert torch.equal(by_token > 0, Causal().mask(4))
+    assert torch.equal(it(x=x, memory=memory), it(x, memory))
     real = torch.tensor([[True, False, True]])
     by_memory = jacobian(lambda m: it(x, m, memory_padding=real), memory)[0, :, :, 0]
     assert torch.equal(by_memory.abs().sum((1, 3)) > 0, real.expand(4, 3))

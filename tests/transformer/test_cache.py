@@ -49,6 +49,15 @@ def test_an_empty_piece_changes_nothing(positions):
     assert_same(torch.cat(pieces, dim=1), it(tokens))
 
 
+@pytest.mark.parametrize("n_layers", [1, 3])
+def test_a_cache_of_any_number_of_layers_says_how_many_tokens_it_has_seen(n_layers):
+    it = scrambled(Decoder(small(n_layers=n_layers)))
+    cache = it.new_cache()
+    assert len(cache) == 0
+    it(some_tokens(2, 3), cache=cache)
+    assert len(cache) == 3
+
+
 def test_two_caches_of_one_model_do_not_meet():
     it, a, b = scrambled(Decoder(small())), some_tokens(1, 4), some_tokens(1, 4, seed=1)
     one, two = it.new_cache(), it.new_cache()

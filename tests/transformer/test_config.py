@@ -50,6 +50,16 @@ def test_a_model_has_the_sizes_of_its_config():
     assert len(drops) == len(norms) + 2  # every sub-layer and both embeddings
 
 
+def test_a_config_that_names_only_its_vocabulary_is_a_small_pre_norm_model():
+    """Stored trainings and chapters rely on what is not said."""
+    assert TransformerConfig(9) == TransformerConfig(
+        vocab_size=9, target_vocab_size=None, d_model=64, n_heads=4, d_ff=4 * 64, n_layers=2,
+        n_decoder_layers=None, n_chunks=1, max_len=512, max_distance=16, norm_first=True,
+        layer_norm_eps=1e-5, dropout=0.0, activation=torch.relu, positions=Sinusoidal,
+        tie_embeddings=True,
+    )  # fmt: skip
+
+
 def test_models_keep_their_config():
     config = small()
     assert Encoder(config).config is config

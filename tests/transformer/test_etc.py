@@ -122,6 +122,19 @@ def test_each_label_that_occurs_is_learned():
     assert learned.all()
 
 
+def test_a_long_sequence_hears_of_its_labels_too():
+    """Where a sparse pattern would pay, scores with labels are computed all the same."""
+    positions = EtcPositions(4, 3, 2)
+    it = scrambled(MultiHeadAttention(8, 2, pattern=etc(3, 2), positions=positions))
+    x = randn(1, 300, 8)
+    out, _ = it(x, return_weights=True)
+    assert_same(it(x), out)
+
+
+def test_a_head_may_be_one_number_wide():
+    assert EtcPositions(1, 0, 0, ()).a_key.shape == (6, 1)
+
+
 def test_labels_and_plain_distances_are_not_the_same():
     x = randn(1, 9, 8)
     one, other = (

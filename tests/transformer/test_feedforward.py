@@ -33,6 +33,13 @@ def test_it_expands_cuts_and_contracts_every_token():
     np.testing.assert_allclose(it(x)[1].detach(), expected, atol=1e-13)
 
 
+def test_one_channel_may_be_expanded_to_one():
+    it = scrambled(FeedForward(1, 1))
+    x = randn(1, 5, 1)
+    inner = (x * it.expand.weight + it.expand.bias).clamp(min=0)
+    assert_same(it(x), inner * it.contract.weight + it.contract.bias)
+
+
 @settings(max_examples=50)
 @given(n=st.integers(0, 9), pieces=st.integers(1, 12), by_size=st.booleans())
 def test_chunks_change_neither_outputs_nor_gradients(n, pieces, by_size):

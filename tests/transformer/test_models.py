@@ -355,6 +355,7 @@ def test_dropout_acts_in_training_and_only_there():
     ("tokens", "error", "sentence"),
     [
         (torch.tensor([[1, 11]]), ValueError, r"0 … 10 \(vocab_size=11\), got 1 … 11"),
+        (torch.tensor([[1, 99]]), ValueError, r"0 … 10 \(vocab_size=11\), got 1 … 99"),
         (torch.tensor([[-1, 3]]), ValueError, r"0 … 10 \(vocab_size=11\), got -1 … 3"),
         (torch.tensor([1, 2]), ValueError, r"tokens must be \(b, n\), got \(2,\)"),
         (torch.zeros(1, 2, 8).long(), ValueError, r"tokens must be \(b, n\), got \(1, 2, 8\)"),

@@ -11,7 +11,14 @@ from tinyattn.transformer import Learned, Positions, Sinusoidal, sinusoidal_posi
 
 from .. import reference
 from ..close import assert_same
-from .tiny import randn
+from .tiny import randn, small
+
+
+@pytest.mark.parametrize("scheme", [Positions, Sinusoidal, Learned])
+def test_a_scheme_builds_itself_at_the_sizes_of_a_model(scheme):
+    it = scheme.from_config(small(max_len=9, d_model=8))
+    assert type(it) is scheme
+    assert [tuple(p.shape) for p in it.parameters()] == ([(9, 8)] if scheme is Learned else [])
 
 
 def table(n, d_model, **options):

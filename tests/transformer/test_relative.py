@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyattn import MultiHeadAttention, attention
-from tinyattn.patterns import Causal, Full
+from tinyattn.patterns import Causal, Full, Window
 from tinyattn.transformer import RoPE, Shaw, T5Bias
 
 from .. import reference
@@ -226,3 +226,23 @@ def test_schemes_take_their_sizes_from_a_config():
 def test_schemes_that_cannot_be_are_refused(build, error, sentence):
     with pytest.raises(error, match=sentence):
         build()
+
+
+@pytest.mark.usefixtures("refusals")
+@pytest.mark.parametrize("width", [2, 6])
+def test_heads_of_another_width_or_number_are_refused_with_what_came(width):
+    q, at = torch.zeros(1, width, 5, width), torch.arange(5)
+    with pytest.raises(ValueError, match=f"Shaw's vectors of d_head=4 must .* width, got {width}$"):
+        Shaw(4, 2).score_bias(q, at, at, 1.0)
+    with pytest.raises(ValueError, match=f"RoPE for d_head=4 must .* width, got {width}$"):
+        RoPE(4).rotate(q, at)
+    with pytest.raises(ValueError, match=f"T5's bias for n_heads=4 must .* heads, got {width}$"):
+        T5Bias(4).score_bias(q, at, at, 1.0)
+
+
+@pytest.mark.parametrize("scheme", [Shaw(4, 2), T5Bias(2)])
+def test_a_long_sequence_hears_of_its_distances_too(scheme):
+    """Where a sparse pattern would pay, scores with a bias are computed all the same."""
+    it, x = with_scheme(scheme, Window(2)), randn(1, 300, 8)
+    out, _ = it(x, return_weights=True)
+    assert_same(it(x), out)

@@ -47,6 +47,24 @@ def test_a_type_changes_nothing_within_a_span():
     assert not torch.allclose(after[:, :8], before[:, :8])
 
 
+def test_what_is_stored_of_typed_edges_is_what_they_learn():
+    assert list(EdgeTypes(bp_transformer(8, 2), 4).state_dict()) == ["r"]
+
+
+def test_vectors_of_types_start_with_a_length_of_about_one():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        r = EdgeTypes(bp_transformer(64, 4), 100).r
+    assert r.pow(2).sum(dim=1).mean().item() == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_pre_norm_model_normalises_what_it_returns():
+    tokens, root = BPTransformer(CONFIG, 8, 1)(torch.tensor([[3, 1, 4, 1, 5]]))
+    for x in (tokens, root):
+        assert_same(x.mean(dim=-1), torch.zeros(x.shape[:-1]), atol=1e-6)
+        assert_same(x.var(dim=-1, correction=0), torch.ones(x.shape[:-1]), rtol=1e-3, atol=0)
+
+
 def test_there_is_a_vector_for_each_slot_of_each_size():
     assert EdgeTypes(bp_transformer(64, 3), 4, clip=2).r.shape == (7 * 3, 4)
     assert EdgeTypes(bp_transformer(64, 3), 4).types.max() < 7 * 6

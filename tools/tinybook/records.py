@@ -3,9 +3,9 @@
     ```{records} mutants
     ```
 
-shows what `make mutants` wrote; {records} survivors, {records} flaky, {records} binder and
-{records} lighthouse show the rest. Each names the commit and the date, and says what is older than
-the code.
+shows what `make mutants` wrote; {records} survivors, {records} untried, {records} flaky, {records}
+binder and {records} lighthouse show the rest. Each names the commit and the date, and says what is
+older than the code.
 """
 
 import json
@@ -14,6 +14,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+import mutants as trial
 import stamps
 
 SCORES = ("performance", "accessibility", "best-practices", "seo")
@@ -46,6 +47,14 @@ def survivors(record: dict) -> list[tuple[str, str, str, str]]:
         for name, module in record["modules"].items()
         for one in module["survived"]
     ]
+
+
+def untried(record: dict) -> dict[str, list[str]]:
+    """For each reason to leave modules out, which."""
+    found: dict[str, list[str]] = {}
+    for name, why in trial.untried(record).items():
+        found.setdefault(why, []).append(name)
+    return found
 
 
 def flaky(record: dict) -> list[tuple[str, ...]]:
@@ -89,6 +98,8 @@ def made(record: dict) -> str:
     """When, on what, and of which tests, in a sentence."""
     one = record["stamp"]
     what = f", of {', '.join(record['paths'])}" if "paths" in record else ""
+    if record.get("without"):
+        what += f", but for {', '.join(record['without'])}"
     return f"Made on {one['date']}, at commit {one['commit']}{what}."
 
 
@@ -97,7 +108,7 @@ class Records(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         kind = self.arguments[0]
-        name = "mutants" if kind == "survivors" else kind
+        name = "mutants" if kind in ("survivors", "untried") else kind
         path = Path(self.env.app.srcdir, "results", f"{name}.json")
         self.env.note_dependency(str(path))
         if not path.is_file():
@@ -105,6 +116,8 @@ class Records(SphinxDirective):
         record = json.loads(path.read_text(encoding="utf-8"))
         if kind == "survivors":
             return [listed(survivors(record))]
+        if kind == "untried":
+            return [left_out(untried(record))]
         heads = {
             "mutants": ["module", "changes", "tried", "seen", "the same", "share", "when"],
             "flaky": ["order", "threads", "instructions", "passed", "failed", "skipped"],
@@ -129,6 +142,17 @@ def listed(rows: list[tuple[str, str, str, str]]) -> nodes.bullet_list:
         words = [nodes.Text(f"{module}: "), nodes.literal("", old), nodes.Text(" became ")]
         words += [nodes.literal("", new) if new else nodes.Text("nothing")]
         items.append(nodes.list_item("", nodes.paragraph("", "", *words, nodes.Text(f": {why}."))))
+    return nodes.bullet_list("", *items)
+
+
+def left_out(modules: dict[str, list[str]]) -> nodes.Node:
+    """An item for each reason; a sentence if nothing was left out."""
+    if not modules:
+        return nodes.paragraph("", "None is left out.")
+    items = [
+        nodes.list_item("", nodes.paragraph("", "", nodes.Text(f"{why}: {', '.join(names)}.")))
+        for why, names in modules.items()
+    ]
     return nodes.bullet_list("", *items)
 
 

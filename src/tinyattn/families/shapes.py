@@ -12,7 +12,7 @@ def check_heads(q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None = No
     """Refuse q, k and v unless they are (b, h, n, d) and share what they have to.
 
     Raises:
-        ValueError: if shapes or devices do not fit.
+        ValueError: if shapes do not fit.
         TypeError: if the tensors do not share a float dtype, or key_padding is not bool.
     """
     shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"

@@ -46,6 +46,6 @@ class Painted(Pattern):
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         inside = (i < self.n) & (j < self.n)
         if self.n == 0:
-            return inside & False
+            return inside  # nothing is
         matrix = torch.frombuffer(bytearray(self.painted), dtype=torch.bool).view(self.n, self.n)
         return matrix.to(i.device)[i.clamp(max=self.n - 1), j.clamp(max=self.n - 1)] & inside
