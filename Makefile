@@ -10,13 +10,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 NOTEBOOKS := book/*.ipynb book/exercises/*.ipynb book/appendices/*.ipynb
 export OMP_NUM_THREADS := 1
 
-.PHONY: help book test lint code chapters site offline lab assignments results bench nightly
+.PHONY: help book test lint code chapters site offline pdf lab assignments results bench nightly
 .PHONY: release mutants flaky audit binder lighthouse fresh
 .NOTPARALLEL:
 
 help:
 	@echo "make book      build the book, print the page to open"
 	@echo "make offline   build the book and pack it as one file that opens from disk"
+	@echo "make pdf       build the book and print it as one PDF"
 	@echo "make test      check everything: style, code, chapters, the built pages"
 	@echo "make lab       open the chapters in JupyterLab"
 	@echo "make assignments   build assignments/ for a course: SEED=… draws the hidden inputs"
@@ -29,7 +30,7 @@ help:
 	@echo "make audit     ask whether a package that is installed has a known weakness"
 	@echo "make binder    install and run as Binder does, within its memory"
 	@echo "make lighthouse   ask Lighthouse about some pages of the book; needs node"
-	@echo "make fresh     say which of the records in results/ are older than the code"
+	@echo "make fresh     say which of the records in results/ are older than the code, fail if one is"
 	@echo "The parts of make test are make lint, make code, make chapters and make site."
 	@echo "What chapters take, for their last lines: make chapters RECORD=--record"
 	@echo "Other versions, in a new .venv: make test PYTHON=python3.12 TORCH=2.5.1"
@@ -40,6 +41,9 @@ book: .venv/book
 
 offline: book
 	$(BIN)/python tools/offline.py
+
+pdf: .venv/test book
+	$(BIN)/python tools/pdf.py
 
 test: lint code chapters site
 
@@ -78,14 +82,14 @@ bench: .venv/bench
 
 # The chapters once more on the slowest instructions that PyTorch has: other last digits. Thirty
 # submissions of an assignment, for the seconds that one takes.
-nightly: test results binder mutants
+nightly: test results binder mutants $(if $(shell command -v npx),lighthouse)
 	TINYATTN_ALL_FAULTS=1 $(BIN)/pytest -n 2 --dist loadfile tests/test_planted.py tests/content/test_planted.py
 	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py $(NOTEBOOKS)
 	$(BIN)/python tools/grade_many.py
 	$(BIN)/python tools/flaky.py --more 2
-	$(BIN)/python tools/stamps.py
+	@$(MAKE) --no-print-directory fresh
 
-release: .venv/test book
+release: .venv/test book fresh
 	$(BIN)/python tools/release.py $(if $(TAG),--tag $(TAG))
 
 # Each of the next three writes results/NAME.json with the commit, the date and digests of the code
@@ -100,8 +104,10 @@ flaky: .venv/trust book
 binder: .venv/test
 	$(BIN)/python tools/binder_check.py
 
+# Says it of each record, and then fails if one is old.
 fresh: .venv/test
-	$(BIN)/python tools/stamps.py
+	@$(BIN)/python tools/stamps.py || true
+	$(BIN)/pytest -m records tests/test_records.py
 
 # Needs the network: it asks a public list of weaknesses about every version that is installed.
 audit: .venv/trust

@@ -30,6 +30,20 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
+def pytest_configure(config) -> None:
+    config.addinivalue_line(
+        "markers", "records: what is stored in results/ speaks of the code that is here"
+    )
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    """Records may be older than the code, which takes hours to mend: `make fresh` asks for them."""
+    if not config.option.markexpr:
+        asked = [item for item in items if "records" in item.keywords]
+        config.hook.pytest_deselected(items=asked)
+        items[:] = [item for item in items if item not in asked]
+
+
 def pytest_terminal_summary(terminalreporter) -> None:
     """One line for each reason to skip, however many tests have it."""
     skipped = terminalreporter.stats.get("skipped", [])

@@ -62,6 +62,29 @@ def test_a_chapter_has_something_to_manipulate_without_a_kernel(chapter):
     assert "data-tinyattn-widget=" in read(f"{chapter}.ipynb")
 
 
+def figures(chapter: str) -> dict[int, dict]:
+    """What the metadata of each cell that draws a picture say of its figure, by place."""
+    return {
+        place: cell["metadata"].get("mystnb", {}).get("figure", {})
+        for place, cell in enumerate(cells(chapter))
+        for output in cell.get("outputs", [])
+        if any(kind.startswith("image/") for kind in output.get("data", {}))
+    }
+
+
+@pytest.mark.parametrize("chapter", LESSONS[1:])
+def test_a_picture_has_a_name_and_a_caption_and_the_text_speaks_of_it(chapter):
+    found = ["".join(cell["source"]) for cell in cells(chapter)]
+    for place, figure in figures(chapter).items():
+        assert figure.get("caption") or re.match(r"\*[^*]", found[place + 1]), found[place]
+        assert any(f"{{numref}}`{figure['name']}`" in text for text in found), figure["name"]
+
+
+def test_no_two_figures_have_one_name():
+    names = [figure["name"] for chapter in LESSONS[1:] for figure in figures(chapter).values()]
+    assert len(names) == len(set(names)) > 50
+
+
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_imports_only_what_is_installed_for_readers(chapter):
     code = "\n".join(

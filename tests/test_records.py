@@ -1,18 +1,21 @@
 """The records of what takes too long for `make test`: complete, and how old they are.
 
-A record may be older than the code, because some take hours: then the book says so. In a release
-it may not, and not in `make nightly`, which brings the others up to date.
+A record may be older than the code, because some take hours: then the book says so, and the tests
+marked `records` are left out of `make test`. In a release it may not, and not in `make nightly`,
+which brings the others up to date: these and `make fresh` run what is marked.
 """
 
 import json
-import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import mutants
 import stamps
+
+from .conftest import pytest_collection_modifyitems
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -30,12 +33,29 @@ def test_a_record_says_when_it_was_made_of_which_code(name):
         assert all(re.fullmatch(r"[0-9a-f]{16}", digest) for digest in one["files"].values())
 
 
+@pytest.mark.records
 @pytest.mark.parametrize("name", stamps.RECORDS)
 def test_a_record_is_not_older_than_the_code(name):
     old = stamps.stale(name)
-    if old and not os.environ.get("TINYATTN_REQUIRE_FRESH"):
-        pytest.skip(f"{name}: {stamps.RECORDS[name]} would renew {len(old)} parts that are old")
-    assert old == []
+    if old:
+        pytest.fail("\n".join([*old, f"`{stamps.RECORDS[name]}` renews it"]), pytrace=False)
+
+
+@pytest.mark.parametrize(("asked", "left"), [("", 1), ("records", 2)])
+def test_what_may_be_old_is_left_out_unless_it_is_asked_for(asked, left):
+    items = [SimpleNamespace(keywords=words) for words in ({"records"}, {"other"})]
+    told = []
+    hook = SimpleNamespace(pytest_deselected=lambda items: told.extend(items))
+    config = SimpleNamespace(option=SimpleNamespace(markexpr=asked), hook=hook)
+    pytest_collection_modifyitems(config, items)
+    assert (len(items), len(told)) == (left, 2 - left)
+
+
+def test_commands_that_publish_ask_for_it():
+    makefile = (RESULTS.parent / "Makefile").read_text(encoding="utf-8")
+    assert "pytest -m records tests/test_records.py" in makefile
+    assert re.search(r"^release: .*\bfresh\b", makefile, re.MULTILINE)
+    assert re.search(r"^nightly:(?:.*\n\t)+.* fresh\b", makefile, re.MULTILINE)
 
 
 def test_a_change_that_survives_is_listed_and_counted():

@@ -4,7 +4,7 @@ A page opens with cells that have none of these tags: its title, and imports. (T
 the package on Colab is no Python, and is left out.) Then each exercise is five cells, told apart by
 a tag, in this order:
 
-    exercise   markdown: `## 1. Title`, the line of kind, difficulty, minutes and points, the task
+    exercise   markdown: `## Exercise 7.1. Title`, the line of kind, difficulty, minutes and points, the task
     stub       code: the empty answer
     check      code: one call `check("chapter/name", answer)`
     hints      markdown: steps, each folded

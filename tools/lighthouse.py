@@ -12,13 +12,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
+
+import stamps
 
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "_build" / "html"
 RESULT = ROOT / "results" / "lighthouse.json"
-LIGHTHOUSE = "lighthouse@12.8.2"  # 13 needs node 22
+LIGHTHOUSE = "lighthouse@12.8.2"  # the last that runs on node 20; 13 asks for node 22.19
 PAGES = (
     "book/intro",
     "book/01_attention",
@@ -55,24 +56,13 @@ def scores(report: dict) -> dict[str, int]:
     return found | {"kB": round(report["audits"]["total-byte-weight"]["numericValue"] / 1000)}
 
 
-def commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short=7", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.strip()
-
-
 def main() -> None:
     sys.path.append(str(ROOT))
     from tests.site.server import Server
 
     if not (SITE / "index.html").is_file():
         sys.exit(f"no pages in {SITE}: run `make book` first")
-    rows = []
+    now, rows = stamps.stamp(stamps.of_pages()), []
     with Server(SITE) as server:
         for page in PAGES:
             for screen in SCREENS:
@@ -81,9 +71,8 @@ def main() -> None:
                 print(*rows[-1].values())
     content = {
         "lighthouse": report["lighthouseVersion"],
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": commit(),
         "rows": rows,
+        "stamp": now,
     }
     RESULT.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 

@@ -23,7 +23,10 @@ RECORDS = {  # results/NAME.json: what writes it
     "mutants": "make mutants",
     "flaky": "make flaky",
     "binder": "make binder",
+    "lighthouse": "make lighthouse",
 }
+OF_PAGES = ("src/tinyattn/show", "tools/tinybook", "book/_static", "book/_templates")
+PAGES_DEPEND_ON = ("_config.yml", "requirements.txt")
 
 
 def digest(path: Path) -> str:
@@ -88,6 +91,13 @@ def sources() -> list[Path]:
     """Every file of the package: what a run of the whole suite depends on."""
     found = [path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".js", ".css")]
     return sorted(found)
+
+
+def of_pages() -> list[Path]:
+    """What every page is made with: figures and widgets, styles and scripts, theme and settings."""
+    found = [path for folder in OF_PAGES for path in (ROOT / folder).rglob("*") if path.is_file()]
+    found = [path for path in found if "__pycache__" not in path.parts]
+    return sorted([*found, *(ROOT / name for name in PAGES_DEPEND_ON)])
 
 
 def stamps_of(record: dict) -> dict[str, dict]:

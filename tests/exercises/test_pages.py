@@ -2,6 +2,7 @@
 
 import re
 
+import nbformat
 import pytest
 import torch
 
@@ -10,6 +11,12 @@ from tinyattn.exercises import CHAPTERS, check, exercise, exercises, grade
 
 PARTS = [part for chapter in CHAPTERS for part in read_page(PAGES / f"{chapter}.ipynb")[1]]
 HIDDEN_SEED = 77
+
+
+def number_of(chapter):
+    """7 for atomic: a page of exercises opens with a link to its chapter."""
+    opening, _ = read_page(PAGES / f"{chapter}.ipynb")
+    return int(re.search(r"\{doc\}`\.\./(\d\d)_\w+`", opening[0].source)[1])
 
 
 def run(opening, *cells):
@@ -48,11 +55,22 @@ def test_a_page_has_the_exercises_of_its_chapter_in_their_order(chapter):
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_headings_and_the_lines_below_them_are_those_of_the_package(chapter):
     _, parts = read_page(PAGES / f"{chapter}.ipynb")
-    for number, part in enumerate(parts, start=1):
+    for place, part in enumerate(parts, start=1):
         one = exercise(part.name)
         heading, empty, line, *_ = part.exercise.source.splitlines()
-        assert heading == f"## {number}. {one.title}"
+        assert heading == f"## Exercise {number_of(chapter)}.{place}. {one.title}"
         assert (empty, line) == ("", one.line)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapter_leads_to_each_of_its_exercises_by_number(chapter):
+    number = number_of(chapter)
+    [file] = PAGES.parent.glob(f"{number:02}_*.ipynb")
+    cells = nbformat.read(file, as_version=4).cells
+    [text] = [c.source for c in cells if "exercises" in c.metadata.get("tags", [])]
+    found = re.findall(r"\{ref\}`([\d.]+) <exercise-(\d+)-(\d+)>`", text)
+    places = range(1, len(exercises(chapter)) + 1)
+    assert found == [(f"{number}.{place}", str(number), str(place)) for place in places]
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)

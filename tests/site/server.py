@@ -31,6 +31,8 @@ class Server:
 
 
 class Handler(SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # one connection for many files, as web hosts have it
+
     def __init__(self, *args, sent: dict[str, int], **options) -> None:
         self.sent = sent
         super().__init__(*args, **options)

@@ -1,6 +1,4 @@
-"""tools/tinybook/figures.py: which paragraphs are captions, and what number they get."""
-
-from types import SimpleNamespace
+"""tools/tinybook/figures.py: which paragraphs are captions, and the figures they become."""
 
 import pytest
 from docutils import nodes
@@ -10,7 +8,10 @@ from tinybook import figures
 
 
 def cell(*shown):
-    return nodes.container("", *shown, classes=["cell"])
+    """A cell whose last output has these forms."""
+    first = nodes.container("", nodes.literal_block("", "print"), nb_element="mime_bundle")
+    last = nodes.container("", *shown, nb_element="mime_bundle")
+    return nodes.container("", nodes.container("", first, last), classes=["cell"])
 
 
 def italic(*words):
@@ -21,32 +22,57 @@ PICTURE = cell(nodes.container("", nodes.image(uri="a.png")))
 WIDGET = cell(nodes.raw("", '<div data-tinyattn-widget="frames">', format="html"))
 
 
-def numbered(parts, chapter=(3,)):
+def made(*parts):
+    """The figures of a page with these parts, and the page."""
     document = new_document("page")
     document += [part.deepcopy() for part in parts]
-    numbers = {"book/a": {"": chapter}} if chapter else {}
-    app = SimpleNamespace(env=SimpleNamespace(toc_secnumbers=numbers))
-    figures.number_figures(app, document, "book/a")
-    return [node.astext() for node in document.findall(nodes.strong)], document
+    figures.Figures(document).apply()
+    return list(document.findall(nodes.figure)), document
 
 
-def test_captions_are_counted_within_their_chapter():
-    found, document = numbered([PICTURE, italic("One."), WIDGET, italic("Two.")])
-    assert found == ["Figure 3.1.", "Figure 3.2."]
-    assert [node["ids"] for node in document.findall(nodes.paragraph)] == [
-        ["figure-3-1"],
-        ["figure-3-2"],
-    ]
+def test_a_picture_and_its_caption_become_one_figure_that_sphinx_can_count():
+    [first, second], document = made(PICTURE, italic("One."), WIDGET, italic("Two."))
+    assert [figure[-1].astext() for figure in (first, second)] == ["One.", "Two."]
+    assert [type(figure[-1]) for figure in (first, second)] == [nodes.caption] * 2
+    assert [figure["ids"] for figure in (first, second)] == [["figure-1"], ["figure-2"]]
+    assert list(first.findall(nodes.image))
+    assert list(second.findall(nodes.raw))
+    assert not list(document.findall(nodes.paragraph))
 
 
-def test_a_page_without_a_number_counts_alone():
-    assert numbered([PICTURE, italic("One.")], chapter=())[0] == ["Figure 1."]
+def test_other_outputs_of_the_cell_stay_outside():
+    [figure], document = made(PICTURE, italic("One."))
+    assert "print" in document.astext()
+    assert "print" not in figure.astext()
+
+
+def test_a_picture_in_the_text_can_have_a_caption():
+    [figure], _ = made(nodes.paragraph("", "", nodes.image(uri="a.png")), italic("One."))
+    assert [type(child) for child in figure] == [nodes.image, nodes.caption]
+
+
+def test_a_figure_that_has_a_name_gets_the_caption():
+    named = nodes.figure("", nodes.image(uri="a.png"), ids=["fig-a"], names=["fig-a"])
+    [figure], _ = made(cell(named), italic("One."))
+    assert figure["ids"] == ["fig-a"]
+    assert figure[-1].astext() == "One."
 
 
 def test_a_caption_may_hold_formulas_between_its_words():
     mixed = nodes.paragraph("", "", nodes.emphasis("", "Row"), nodes.Text(" "), nodes.math("", "i"),
                             nodes.Text(" "), nodes.emphasis("", "is."))  # fmt: skip
-    assert numbered([PICTURE, mixed])[0] == ["Figure 3.1."]
+    [figure], _ = made(PICTURE, mixed)
+    assert [type(child) for child in figure[-1]] == [
+        nodes.Text, nodes.Text, nodes.math, nodes.Text, nodes.Text,
+    ]  # fmt: skip
+
+
+def test_what_stood_out_upright_stands_out_in_italics():
+    mixed = nodes.paragraph("", "", nodes.emphasis("", "Row"), nodes.Text(" are "),
+                            nodes.emphasis("", "is ours."))  # fmt: skip
+    [figure], _ = made(PICTURE, mixed)
+    assert figure[-1].astext() == "Row are is ours."
+    assert [word.astext() for word in figure[-1].findall(nodes.emphasis)] == ["are"]
 
 
 @pytest.mark.parametrize(
@@ -61,4 +87,4 @@ def test_a_caption_may_hold_formulas_between_its_words():
     ],
 )
 def test_other_italic_words_are_no_captions(parts):
-    assert numbered(parts)[0] == []
+    assert made(*parts)[0] == []

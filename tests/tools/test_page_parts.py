@@ -1,5 +1,6 @@
 """tools/tinybook: a chapter's last lines, previews of links, words for other sites, last corrections."""
 
+import itertools
 import json
 import subprocess
 from pathlib import Path
@@ -8,11 +9,13 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from docutils import nodes
+from docutils.utils import new_document
 from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
+from sphinx.builders.html._assets import _JavaScript
 
 import notebooks
-from tinybook import finish, footer, previews, social
+from tinybook import exercises, finish, footer, pages, previews, social
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,6 +114,17 @@ def test_the_picture_has_the_size_that_other_sites_expect(tmp_path):
         assert text.get_window_extent().x1 < 1170, text.get_text()
 
 
+def test_the_cover_is_an_upright_page_on_which_nothing_lies_on_anything_else(tmp_path):
+    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    figure = social.draw_cover(config["title"], social.BELOW, config["author"])
+    figure.savefig(tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.size == (827, 1169)
+    boxes = [one.get_window_extent() for one in (*figure.axes, *figure.texts)]
+    assert all(a.x1 < 790 for a in boxes)
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+
+
 # ------------------------------------------------------------------------------- corrections
 
 
@@ -151,3 +165,48 @@ def test_the_address_of_the_book_leads_to_its_first_page_and_has_its_picture():
     assert 'property="og:image"' in found
     assert 'name="description"' in found
     assert "viewport" not in found
+
+
+# ------------------------------------------------------------------------- scripts of a page
+
+
+def scripts_of(template):
+    scripts = [
+        _JavaScript("_static/documentation_options.js"),
+        _JavaScript("_static/book.js", priority=900),
+        _JavaScript("_static/book.js", priority=900),
+        _JavaScript(None, body="a = 1"),
+        _JavaScript("_static/sphinx-thebe.js"),
+    ]
+    context = {"script_files": scripts}
+    pages.fix_page(None, "page", template, context, None)
+    return context["script_files"]
+
+
+def test_scripts_wait_until_the_page_is_read_and_run_once():
+    options, book, line = scripts_of("page.html")
+    assert (options.attributes, line.attributes) == ({}, {"body": "a = 1"})
+    assert (book.filename, book.priority, book.attributes) == (
+        "_static/book.js", 900, {"defer": "defer"},
+    )  # fmt: skip
+
+
+def test_where_one_searches_no_script_waits():
+    assert all("defer" not in script.attributes for script in scripts_of("search.html"))
+
+
+def test_a_script_that_is_empty_is_not_asked_for():
+    page = '<head><script src="a/fontawesome.js?digest=1"></script><script src="b.js"></script>'
+    assert finish.corrected(page) == '<head><script src="b.js"></script>'
+
+
+# ------------------------------------------------------------------------- names for exercises
+
+
+def test_an_exercise_can_be_referred_to_by_its_number():
+    titles = ("Exercise 7.12. A window", "Exercise of patience", "7.3. A window")
+    page = new_document("page")
+    page += [nodes.section("", nodes.title("", title)) for title in titles]
+    exercises.Exercises(page).apply()
+    assert [section["names"] for section in page] == [["exercise-7-12"], [], []]
+    assert page.nameids == {"exercise-7-12": "exercise-7-12"}

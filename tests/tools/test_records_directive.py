@@ -70,7 +70,7 @@ def directive(kind, root):
     return one
 
 
-@pytest.mark.parametrize("kind", ["mutants", "survivors", "untried", "flaky", "binder"])
+@pytest.mark.parametrize("kind", ["mutants", "survivors", "untried", *records.stamps.RECORDS])
 def test_a_book_without_records_says_how_to_make_them(tmp_path, kind):
     [paragraph] = directive(kind, tmp_path).run()
     assert paragraph.astext().startswith("Not done yet: make ")
@@ -80,3 +80,17 @@ def test_a_book_without_records_says_how_to_make_them(tmp_path, kind):
 def test_what_is_stored_here_is_shown(kind):
     nodes = directive(kind, records.stamps.ROOT).run()
     assert "dense.py" in nodes[0].astext()
+
+
+@pytest.mark.parametrize("name", records.stamps.RECORDS)
+def test_the_page_says_of_every_record_that_it_is_current_or_what_it_is_older_than(name):
+    *_, sentence = directive(name, records.stamps.ROOT).run()
+    current = records.stamps.stale(name) == []
+    said = "The code is the same now." if current else "Older than the code: "
+    assert sentence.astext().startswith(said)
+
+
+def test_a_page_has_four_scores_and_a_weight():
+    row = {"page": "book/intro", "screen": "mobile", "performance": 74, "accessibility": 100}
+    record = {"rows": [row | {"best-practices": 96, "seo": 100, "kB": 433}]}
+    assert records.lighthouse(record) == [("intro", "mobile", "74", "100", "96", "100", "433")]

@@ -66,6 +66,19 @@ def test_a_record_that_is_missing_is_said_to_be(file):
     assert stale() == ["results/mutants.json is missing: make mutants writes it"]
 
 
+def test_what_pages_are_made_with_holds_styles_scripts_figures_and_settings():
+    names = {path.relative_to(stamps.ROOT).as_posix() for path in stamps.of_pages()}
+    assert {
+        "src/tinyattn/show/static/frames.js",
+        "src/tinyattn/show/figures.py",
+        "tools/tinybook/host.js",
+        "book/_static/book.css",
+        "book/_templates/book-logo.html",
+        "_config.yml",
+    } <= names
+    assert not any(name.endswith((".pyc", ".ipynb")) for name in names)
+
+
 def test_other_files_are_compared_byte_by_byte(tmp_path):
     (tmp_path / "a.js").write_text("1 + 1")
     (tmp_path / "b.js").write_text("1 +  1")

@@ -4,8 +4,8 @@
     patterns: every rule against its definition, written as loops
     ```
 
-takes a line for each folder of tests and adds the numbers; {checks} oracles, {checks} faults,
-{checks} chapters and {checks} lighthouse make their tables alone.
+takes a line for each folder of tests and adds the numbers; {checks} oracles, {checks} faults and
+{checks} chapters make their tables alone.
 """
 
 import ast
@@ -84,7 +84,6 @@ class Checks(SphinxDirective):
             "oracles": self.oracles,
             "faults": self.faults,
             "chapters": self.chapters,
-            "lighthouse": self.lighthouse,
         }
         return [makers[self.arguments[0]](root)]
 
@@ -114,18 +113,6 @@ class Checks(SphinxDirective):
         sums = [str(sum(int(row[column]) for row in rows)) for column in (1, 2, 3)]
         head = ["notebook", "code cells", "asserts", "cells with a compared output"]
         return table(head, [*rows, ("all", *sums)])
-
-    def lighthouse(self, root: Path) -> nodes.Node:
-        file = root / "results" / "lighthouse.json"
-        if not file.is_file():
-            return nodes.paragraph("", "It was not asked yet.")
-        found = json.loads(file.read_text(encoding="utf-8"))
-        names = [name for name in found["rows"][0] if name not in ("page", "screen")]
-        rows = [
-            (row["page"].removeprefix("book/"), row["screen"], *(str(row[name]) for name in names))
-            for row in found["rows"]
-        ]
-        return table(["page", "screen", *names], rows)
 
 
 def total(rows: list[tuple[str, str, str]]) -> tuple[str, str, str]:

@@ -12,18 +12,22 @@ CODE = re.compile(r'(?<=<span class="pre">)[^<]+')
 UNFOLDS = re.compile(
     r'(<a class="(?:current )?reference internal" href="[^"]*">\s*)([^<]+)(</a>\s*<details[^>]*>\s*<summary)>'
 )
+NO_ICONS = re.compile(
+    r'\s*<script src="[^"]*/fontawesome\.js[^"]*"></script>'
+)  # weight.py empties it
 ADDRESS = re.compile(r'(?<=href=")[^"]+')
 
 
 def corrected(page: str) -> str:
     """Chinese words named as such and unfolding parts of the menu by name, for whoever hears the
-    page; places to break in names in tables; & escaped in addresses."""
+    page; places to break in names in tables; no script that is empty; & escaped in addresses."""
     parts = UNTOUCHED.split(page)
     page = "".join(
         CHINESE.sub(r'<span lang="zh-Hans">\g<0></span>', part) if place % 3 == 0 else part
         for place, part in enumerate(parts)
         if place % 3 != 2  # the name of the element, which is in the part before
     )
+    page = NO_ICONS.sub("", page)
     page = UNFOLDS.sub(r'\1\2\3 aria-label="Pages of: \2">', page)
     page = CELL.sub(lambda cell: CODE.sub(breakable, cell[0]), page)
     return ADDRESS.sub(lambda match: re.sub(r"&(?!\w+;|#)", "&amp;", match[0]), page)

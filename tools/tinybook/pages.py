@@ -11,7 +11,10 @@ DESCRIPTION_CHARACTERS = 155
 
 def fix_page(app, pagename, templatename, context, doctree) -> None:
     scripts = context.get("script_files", [])
-    context["script_files"] = [script for script in without_copies(scripts) if not is_thebe(script)]
+    scripts = [script for script in without_copies(scripts) if not is_thebe(script)]
+    if templatename != "search.html":  # whose own scripts do not wait, and need the others
+        scripts = [waiting(script) for script in scripts]
+    context["script_files"] = scripts
     # Screen readers no longer know docutils' role for a reference in a list of references.
     if "body" in context:
         context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
@@ -28,6 +31,17 @@ def without_copies(scripts) -> list:
 def is_thebe(script) -> bool:
     """Thebe's own scripts: loaded by Jupyter Book although the book has no live cells."""
     return "sphinx-thebe" in str(script) or "THEBE_JS_URL" in script_body(script)
+
+
+def waiting(script):
+    """The script, told to wait until the page is parsed: words are shown before any of it runs.
+
+    Not the one with the options that a line in the page itself changes.
+    """
+    if not getattr(script, "filename", None) or "documentation_options" in str(script.filename):
+        return script
+    attributes = {"defer": "defer"} | script.attributes
+    return type(script)(script.filename, priority=script.priority, **attributes)
 
 
 def script_body(script) -> str:

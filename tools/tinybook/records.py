@@ -3,8 +3,9 @@
     ```{records} mutants
     ```
 
-shows what `make mutants` wrote; {records} survivors, {records} untried, {records} flaky and
-{records} binder show the rest. Each names the commit and the date, and says what is older than the code.
+shows what `make mutants` wrote; {records} survivors, {records} untried, {records} flaky, {records}
+binder and {records} lighthouse show the rest. Each names the commit and the date, and says what is
+older than the code.
 """
 
 import json
@@ -15,6 +16,8 @@ from sphinx.util.docutils import SphinxDirective
 
 import mutants as trial
 import stamps
+
+SCORES = ("performance", "accessibility", "best-practices", "seo")
 
 
 def percent(part: int, whole: int) -> str:
@@ -79,10 +82,24 @@ def binder(record: dict) -> list[tuple[str, str]]:
     return rows + [(f"MiB that {name} held", str(one["peak_mib"])) for name, one in chapters]
 
 
+def lighthouse(record: dict) -> list[tuple[str, ...]]:
+    """A row for each page and screen: four scores out of a hundred, and what was sent."""
+    return [
+        (
+            row["page"].removeprefix("book/"),
+            row["screen"],
+            *(str(row[name]) for name in (*SCORES, "kB")),
+        )
+        for row in record["rows"]
+    ]
+
+
 def made(record: dict) -> str:
     """When, on what, and of which tests, in a sentence."""
     one = record["stamp"]
     what = f", of {', '.join(record['paths'])}" if "paths" in record else ""
+    if record.get("without"):
+        what += f", but for {', '.join(record['without'])}"
     return f"Made on {one['date']}, at commit {one['commit']}{what}."
 
 
@@ -105,8 +122,10 @@ class Records(SphinxDirective):
             "mutants": ["module", "changes", "tried", "seen", "the same", "share", "when"],
             "flaky": ["order", "threads", "instructions", "passed", "failed", "skipped"],
             "binder": ["what", "how much"],
+            "lighthouse": ["page", "screen", *SCORES, "kB"],
         }
-        rows = {"mutants": mutants, "flaky": flaky, "binder": binder}[name](record)
+        makers = {"mutants": mutants, "flaky": flaky, "binder": binder, "lighthouse": lighthouse}
+        rows = makers[name](record)
         sentences = [made(record)] if "stamp" in record else []
         if name == "flaky":
             sentences.append(f"Tests that said two things: {len(record['differences'])}.")

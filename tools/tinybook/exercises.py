@@ -1,0 +1,23 @@
+"""Names for exercises: {ref}`7.3 <exercise-7-3>` leads to the section "Exercise 7.3. Its title"."""
+
+import re
+
+from docutils import nodes
+from sphinx.transforms import SphinxTransform
+
+NUMBERED = re.compile(r"Exercise (\d+)\.(\d+)\. ")
+
+
+class Exercises(SphinxTransform):
+    default_priority = 400  # before Sphinx collects what can be referred to
+
+    def apply(self, **options) -> None:
+        for section in self.document.findall(nodes.section):
+            number = NUMBERED.match(section[0].astext())
+            if number:
+                section["names"].append(f"exercise-{number[1]}-{number[2]}")
+                self.document.note_explicit_target(section, section)
+
+
+def setup(app) -> None:
+    app.add_transform(Exercises)
