@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tinyattn import groups
+from tinyattn.edge_list import EDGES_PAY
 from tinyattn.groups import schedule
 from tinyattn.patterns import (
     BlockLocal,
@@ -27,6 +28,7 @@ from tinyattn.patterns import (
     bigbird,
     sparse_strided,
 )
+from tinyattn.patterns.grid import ImageBlocks
 from tinyattn.places import Places
 
 from .close import assert_same
@@ -191,6 +193,23 @@ def _cut_off(w, size):
 
 def n_blocks_beyond(w, size):
     return -(-w // size)
+
+
+def test_rows_of_a_tile_that_read_different_keys_all_get_theirs():
+    rule = ImageBlocks(7, 3, (2, 1), (3, 5), causal=False) & Dilated(3, dilation=1)
+    tiles = rule.order.groups(21)
+    assert any(len({tuple(rule.reach(run, 21)) for run in tile}) > 1 for tile in tiles)
+    assert_holds_each_pair_once(schedule(rule, 21), rule.mask(21))
+
+
+def test_the_price_is_of_pairs_or_of_edges_in_their_stead():
+    window = schedule(Window(4), 200)
+    assert window.edges is None
+    assert window.price == window.n_pairs
+    rule = Random(600, 2, seed=0)
+    random = schedule(rule, 600)
+    assert random.price == EDGES_PAY * random.edges.keys.numel()
+    assert random.edges.keys.numel() >= rule.edges(600)
 
 
 def test_queries_of_a_stride_are_computed_with_the_keys_of_that_stride():
