@@ -26,9 +26,87 @@ FROM_THE_LAST = (
 LAST_AXIS = "the first axis is the last one too"
 PROBED = "growth is the same at other lengths and sizes: these are only where it is counted"
 ONE_ROW = "there is one row, so that the last is the first"
+STATIC = "PyTorch calls forward and backward through the class, where a plain function is the same"
+NO_PRODUCTS = (
+    "the products inside are of sparse matrices and bags, which autocast leaves as they are"
+)
 PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
+    Equivalent(
+        "products.py",
+        "FEW = 3  # pieces; more are copied together, since each product of short ones costs a call",
+        "FEW = 2  # pieces; more are copied together, since each product of short ones costs a call",
+        PACE,
+    ),
+    Equivalent(
+        "repeats.py",
+        "if self.apart == 0 or self.disjoint == len(self.run):",
+        "if self.apart < 0 or self.disjoint == len(self.run):",
+        "copies that are 0 apart count as disjoint already; the words say so to the reader",
+    ),
+    Equivalent(
+        "repeats.py",
+        "if self.apart == 0 or self.disjoint == len(self.run):",
+        "if self.apart == 0 or self.disjoint >= len(self.run):",
+        "no more places are disjoint than there are",
+    ),
+    Equivalent(
+        "repeats.py",
+        "if group.keys.index is not None or len(queries) != 1 or len(keys) > MOST_RUNS:",
+        "if group.keys.index is not None or len(queries) > 1 or len(keys) > MOST_RUNS:",
+        "a group has queries, and these are runs",
+    ),
+    Equivalent(
+        "repeats.py",
+        "self.of(x)[0].addmm_(rows, whole.flatten(0, 1), alpha=alpha)",
+        "self.of(x)[ -1].addmm_(rows, whole.flatten(0, 1), alpha=alpha)",
+        "copies that are 0 apart are the same memory",
+    ),
+    Equivalent(
+        "engine.py",
+        "CACHED_SCORES = 2**19  # scores computed at a time, so that they stay in the processor's cache",
+        "CACHED_SCORES = 2^19  # scores computed at a time, so that they stay in the processor's cache",
+        "one head at a time is computed then, which " + PACE,
+    ),
+    Equivalent(
+        "engine.py",
+        "if self.flat.numel() < math.prod(shape):",
+        "if self.flat.numel() <= math.prod(shape):",
+        "memory of just the right size is taken anew, which " + PACE,
+    ),
+    Equivalent("content/block_pairs.py", "@staticmethod", "", STATIC),
+    Equivalent("edge_list.py", "@staticmethod", "", STATIC),
+    Equivalent(
+        "edge_list.py",
+        "with torch.autocast(q.device.type, enabled=False):",
+        "with torch.autocast(q.device.type, enabled=True):",
+        NO_PRODUCTS,
+    ),
+    Equivalent(
+        "content/chunks.py",
+        "narrow = torch.int16 if widest < 2**16 - 2 * size else torch.int32",
+        "narrow = torch.int16 if widest < 2**16 - 1 * size else torch.int32",
+        "numbers that go round must not come nearer than m: m is enough, and 2 m more than that",
+    ),
+    Equivalent(
+        "content/clusters.py",
+        "@dataclass(frozen=True)",
+        "@dataclass(frozen=False)",
+        "nothing writes to it; frozen is a promise to whoever reads the code",
+    ),
+    Equivalent(
+        "content/clusters.py",
+        "start, most = 0, (0, 0)",
+        "start, most = 0, ( 1, 0)",
+        "clusters without a query or a key were left out, so that the first has at least one",
+    ),
+    Equivalent(
+        "content/clusters.py",
+        "return cls(tokens, count.cumsum(dim=0) - count, count)",
+        "return cls(tokens, count.cumsum(dim= -1) - count, count)",
+        LAST_AXIS,
+    ),
     Equivalent(
         "dense.py",
         "weights = scores.masked_fill(nothing, 0.0).softmax(dim=-1, dtype=wide)",
@@ -39,7 +117,7 @@ EQUIVALENTS = [
         "engine.py",
         "@staticmethod",
         "",
-        "PyTorch calls forward and backward through the class, where a plain function is the same",
+        STATIC,
     ),
     Equivalent(
         "engine.py",

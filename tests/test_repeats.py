@@ -7,7 +7,7 @@ import torch
 
 from tinyattn import attention, engine
 from tinyattn.engine import sparse_attention
-from tinyattn.groups import schedule
+from tinyattn.groups import Group, schedule
 from tinyattn.patterns import (
     BlockLocal,
     Causal,
@@ -20,7 +20,8 @@ from tinyattn.patterns import (
     longformer,
     sparse_strided,
 )
-from tinyattn.repeats import Repeated, Run
+from tinyattn.places import Places
+from tinyattn.repeats import Repeated, Run, batches
 
 from .close import assert_same
 from .test_engine import assert_equals_dense, inputs, some_padding
@@ -106,6 +107,15 @@ class Sieve(Pattern):
 def test_groups_with_other_masks_or_at_other_distances_stay_apart(pattern):
     q, k, v = inputs(N, b=1, h=1)
     assert_equals_dense(sparse_attention(q, k, v, pattern), q, k, v, pattern.mask(N))
+
+
+def test_a_group_that_is_further_on_than_the_others_begins_a_batch():
+    masks = ()
+    lowered = [
+        Group(Places([range(a, a + 4)]), Places([range(a, a + 4)]), masks, False)
+        for a in (0, 10, 22, 34, 44)
+    ]
+    assert [len(batch.groups) for batch in batches(lowered)] == [2, 2, 1]
 
 
 # ------------------------------------------------------------------------------------- places

@@ -128,3 +128,17 @@ def test_what_cannot_be_hashed_is_refused(refusals):
         lsh_buckets(x, n_buckets=2, n_hashes=0)
     with pytest.raises(TypeError, match="n_buckets must be a whole number"):
         lsh_buckets(x, n_buckets=2.0)
+
+
+@pytest.mark.parametrize("n_buckets", [16, 36, 64])
+def test_a_bucket_of_several_factors_counts_the_ends_of_each(n_buckets):
+    x, rng = randn(1, 1, 200, 4), torch.Generator().manual_seed(3)
+    expected = torch.zeros(200, dtype=torch.long)
+    for factor in bucket_factors(n_buckets, d_head=4):
+        axes = torch.randn(factor // 2, 4, generator=rng, dtype=torch.float64)
+        along = x[0, 0] @ axes.T
+        ends = torch.cat([along, -along], dim=-1).argmax(dim=-1)
+        expected = expected * factor + ends
+    buckets = lsh_buckets(x, n_buckets=n_buckets, seed=3)
+    assert torch.equal(buckets[0, 0, 0], expected)
+    assert len(bucket_factors(n_buckets, d_head=4)) > 1

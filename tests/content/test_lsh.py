@@ -488,3 +488,15 @@ def test_models_take_it():
     assert_same(decoder(tokens)[:, :7], decoder(changed)[:, :7])
     assert Encoder(small(), pattern=LSHRouter(4))(tokens).shape == (2, 12, 8)
     assert repr(router) == "LSHRouter(n_buckets=4, n_hashes=2, causal=True)"
+
+
+def test_a_router_reads_both_ways_with_the_first_seed_if_nothing_is_said():
+    q, v = randn(1, 2, 30, 4), randn(1, 2, 30, 4, seed=1)
+    said = {"n_hashes": 1, "causal": False, "seed": 0, "chunk_size": 15}
+    plain = LSHRouter(4).attend(q, q, v)
+    assert torch.equal(plain, lsh_attention(q, v, n_buckets=4, **said))
+    assert torch.equal(plain, lsh_attention(q, v, n_buckets=4))
+
+
+def test_a_chunk_of_nobody_still_has_a_place():
+    assert [lsh.check_chunks(0, 2, size) for size in (None, 5)] == [1, 1]

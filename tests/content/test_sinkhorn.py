@@ -428,3 +428,11 @@ def test_what_does_not_fit_is_refused(refusals):
             sortcut_attention(q, k, v, scores, n_kept=n_kept)
     with pytest.raises(ValueError, match="n_blocks must divide n, got n_blocks=4 and n=11"):
         sortcut_attention(q[:, :, 1:], k[:, :, 1:], v[:, :, 1:], scores, n_kept=1)
+
+
+def test_the_temperature_is_the_papers_if_none_is_given():
+    q, k, v = (randn(1, 2, 12, 4, seed=seed) for seed in range(3))
+    scores = randn(1, 2, 3, 3, seed=3)
+    stated = {"n_iters": 8, "temperature": 0.75}
+    for attend in (sinkhorn_attention, partial(sortcut_attention, n_kept=2)):
+        assert torch.equal(attend(q, k, v, scores, n_iters=8), attend(q, k, v, scores, **stated))

@@ -202,3 +202,15 @@ def test_routers_fit_into_models_and_are_made_for_their_heads():
 
 def one_head():
     return SinkhornRouter(1, 4, block_size=3, n_blocks=4)
+
+
+def test_a_block_of_padding_is_sorted_next_to_nobody_in_any_number_of_heads():
+    real = torch.ones(1, 12, dtype=torch.bool)
+    real[:, 9:] = False
+    for n_heads in (1, 2, 3):
+        router = SinkhornRouter(n_heads, 4, block_size=3, n_blocks=4)
+        q, k = randn(1, n_heads, 12, 4).float(), randn(1, n_heads, 12, 4, seed=1).float()
+        sort = router.sort(q, k, key_padding=real)
+        assert sort.shape == (1, n_heads, 4, 4)
+        assert (sort[..., 3] == 0).all()
+        assert (sort[..., :3, :3].sum(dim=-1) > 0.9).all()
