@@ -34,6 +34,12 @@ PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
     Equivalent(
+        "exercises/certificates.py",
+        "if answer is ... or answer is None:",
+        "if answer == ... or answer is None:",
+        "no answer that an exercise asks for equals the three dots without being them",
+    ),
+    Equivalent(
         "products.py",
         "FEW = 3  # pieces; more are copied together, since each product of short ones costs a call",
         "FEW = 2  # pieces; more are copied together, since each product of short ones costs a call",
