@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import jaxtyping
 import pytest
+import torch
 from hypothesis import settings
 from playwright.sync_api import Browser
 
@@ -13,6 +14,13 @@ from .browser import open_browser
 # The same examples on every run and machine, and no clock in the verdict.
 settings.register_profile("tinyattn", derandomize=True, deadline=None, database=None)
 settings.load_profile("tinyattn")
+
+
+@pytest.fixture(autouse=True)
+def printed_as_ever() -> Iterator[None]:
+    """Cells of the book choose how tensors are printed; doctests after them expect no choice."""
+    yield
+    torch.set_printoptions(profile="default")
 
 
 @pytest.fixture

@@ -251,7 +251,11 @@ def test_bars_take_their_values_from_the_right_cells():
     assert verdict(results, "time of dense attention's", "window, forward") == (0.04, "met")
     assert verdict(results, "aim: time of dense attention's", "window, forward")[1] == "missed"
     assert verdict(results, "time of dense attention's", "window, gradients") == (0.05, "missed")
-    (flex,) = [v for v in verdicts(results) if "FlexAttention's" in v["what"]]
+    flex, *others = [v for v in verdicts(results) if "FlexAttention's" in v["what"]]
+    assert [v["of"] for v in others] == [
+        f"{w}, forward" for w in ("longformer", "bigbird", "blocks")
+    ]
+    assert all(v["value"] is None for v in others)
     assert (flex["value"], flex["status"]) == (pytest.approx(0.8), "met")
     assert verdict(results, "time × the pattern's limit", "blocks, forward") == (1.2, "missed")
     assert verdict(results, "time × the pattern's limit", "fixed, forward")[1] == "not measured"

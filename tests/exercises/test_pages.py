@@ -4,7 +4,6 @@ import re
 
 import nbformat
 import pytest
-import torch
 
 from exercise_pages import PAGES, read_page
 from tinyattn.exercises import CHAPTERS, check, exercise, exercises, grade
@@ -25,7 +24,6 @@ def run(opening, *cells):
     for cell in (*opening, *cells):
         if cell.cell_type == "code":
             exec(cell.source, names)  # noqa: S102 - the book's own cells
-    torch.set_printoptions(profile="default")  # pages set their own, and other tests print
     return names
 
 
