@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from benchmarks import memory, peers, timing
+from benchmarks import memory, peers, shares, timing
 from benchmarks.__main__ import main
 from benchmarks.bars import AT, BARS, FEW_KEYS, MILLION, Bar, verdicts
 from benchmarks.cases import (
@@ -341,3 +341,43 @@ def test_unknown_names_are_refused(capsys):
     with pytest.raises(SystemExit):
         main(["--only", "widow"])
     assert "no case is called widow" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------- where the time goes
+
+
+def test_each_operation_belongs_to_one_part():
+    expected = {
+        "aten::bmm": "products",
+        "aten::baddbmm": "products",
+        "aten::sampled_addmm": "products",
+        "aten::_softmax": "softmax",
+        "aten::exp2_": "softmax",
+        "aten::index_add_": "copies",
+        "aten::cat": "copies",
+        "aten::add_": shares.OTHER,
+        "_Attend": shares.PYTHON,
+        "call": shares.PYTHON,
+    }
+    assert {name: shares.part_of(name) for name in expected} == expected
+
+
+def test_a_call_that_only_multiplies_spends_its_time_on_products():
+    def multiply(q, k, v):
+        for _ in range(3):
+            out = q @ k.transpose(-1, -2) @ v
+        return out
+
+    cases = [
+        Case("products/one", lambda q, k, v: Ready((q, k, v), multiply)),
+        Case("broken/one", lambda q, k, v: Ready((q, k, v), lambda q, k, v: 1 / 0)),
+    ]
+    good, bad = shares.measure(cases, 512, ["forward"])
+    parts = {key: good[key] for key in (*shares.PARTS, shares.OTHER, shares.PYTHON)}
+    assert sum(parts.values()) == pytest.approx(1)
+    assert max(parts, key=parts.get) == "products"
+    assert (good["kind"], good["case"], good["n"]) == ("shares", "products/one", 512)
+    assert "ZeroDivisionError" in bad["error"]
+    said = tables(planted(good, bad))
+    assert "Where the time goes, forward" in said
+    assert f"{parts['products']:.2f}" in said
