@@ -1,6 +1,7 @@
 """The built book in a real browser: `make site` builds it first."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,8 @@ def server(site: Path) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture
-def visit(browser: Browser, server: Server, site: Path) -> Iterator[Callable[..., Visit]]:
+@contextmanager
+def visits(browser: Browser, server: Server, site: Path) -> Iterator[Callable[..., Visit]]:
     """visit("book/intro.html", scheme="file", color_scheme="dark", width=360) -> Visit"""
     contexts = []
 
@@ -35,8 +36,23 @@ def visit(browser: Browser, server: Server, site: Path) -> Iterator[Callable[...
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         base = server.address if scheme == "http" else site.as_uri() + "/"
+        server.sent.clear()
         return Visit(context.new_page(), base, path)
 
     yield visit
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Server, site: Path) -> Iterator[Callable[..., Visit]]:
+    with visits(browser, server, site) as visit:
+        yield visit
+
+
+@pytest.fixture(scope="module")
+def seen(request, browser: Browser, server: Server, site: Path) -> Iterator[Visit]:
+    """The page of the parameter (path, scheme), opened once for all tests that look at it."""
+    path, scheme = request.param
+    with visits(browser, server, site) as visit:
+        yield visit(path, scheme=scheme).settle()

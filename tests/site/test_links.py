@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from bs4 import BeautifulSoup
 
-from .pages import CHAPTERS, PAGES
+from .pages import CHAPTERS, NOTEBOOKS, PAGES
 
 
 @cache
@@ -70,10 +70,8 @@ def test_a_link_from_elsewhere_shows_a_picture_and_a_sentence(site, path):
     assert tags["og:title"]
 
 
-@pytest.mark.parametrize("path", CHAPTERS)
+@pytest.mark.parametrize("path", NOTEBOOKS)
 def test_a_notebook_says_what_it_takes_and_can_be_taken_away(site, path):
-    if not (site / "_sources" / path).with_suffix(".ipynb").is_file():
-        return  # no notebook
     facts = parsed(site / path).select_one(".chapter-facts")
     assert facts.select_one("a[download]")["href"].endswith(f"{Path(path).stem}.ipynb")
 

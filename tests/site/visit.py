@@ -15,6 +15,7 @@ class Visit:
     def __init__(self, page: Page, base: str, path: str) -> None:
         self.page = page
         self.base = base
+        self.path = path
         self.errors: list[str] = []
         self.outside: list[str] = []
         self.missing: list[str] = []
