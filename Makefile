@@ -24,7 +24,7 @@ help:
 	@echo "make results   run the longer experiments that chapters quote, write results/"
 	@echo "make bench     time tinyattn beside dense attention and other libraries, write results/bench.json"
 	@echo "make nightly   make test, then what takes longer"
-	@echo "make release   put wheel, sdist, pages, notebooks and checksums into dist/"
+	@echo "make release   put wheel, sdist, pages, PDF, notebooks and checksums into dist/"
 	@echo "make mutants   change the package in small ways, see that its tests notice"
 	@echo "make flaky     run the suite in other orders, thread counts and instruction sets"
 	@echo "make audit     ask whether a package that is installed has a known weakness"

@@ -104,27 +104,33 @@ def lead_inside(writer: PdfWriter, starts: dict[str, int]) -> None:
             page["/Annots"].extend(kept)
 
 
-def main() -> None:
+def make(site: Path, folder: Path) -> Path:
+    """Print the built pages of `site` as one file in `folder`; returns its path."""
     sys.path.append(str(ROOT))
     from tests.browser import open_browser
     from tests.site.server import Server
 
-    if not (SITE / "index.html").is_file():
-        sys.exit(f"no pages in {SITE}: run `make book` first")
     toc, config = (
         yaml.safe_load((ROOT / f"_{name}.yml").read_text("utf-8")) for name in ("toc", "config")
     )
     pages = []
-    with Server(SITE) as server, open_browser() as browser:
+    with Server(site) as server, open_browser() as browser:
         for caption, name in contents(toc):
             address = f"{server.address}{name}.html"
             pages.append((caption, address, *sheets(browser, address)))
             print(f"{name}: {len(pages[-1][-1].pages)} sheets", flush=True)
     writer = bind(pages, cover(config["title"], config["author"]))
     writer.add_metadata({"/Title": config["title"], "/Author": config["author"]})
-    file = ROOT / "_build" / f"tinyattn-book-{version()}.pdf"
+    file = folder / f"tinyattn-book-{version()}.pdf"
     writer.write(file)
     print(f"{file}: {len(writer.pages)} sheets, {file.stat().st_size / 1e6:.1f} MB")
+    return file
+
+
+def main() -> None:
+    if not (SITE / "index.html").is_file():
+        sys.exit(f"no pages in {SITE}: run `make book` first")
+    make(SITE, ROOT / "_build")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python tools/release.py [--tag v0.1.0]     after `make book`
 
-The wheel and the sdist, the built pages as one archive that opens from disk, the notebooks as one
-that runs where the wheel is installed, and SHA256SUMS over all of them. With a tag, only if that is
+The wheel and the sdist, the built pages as one archive that opens from disk and as one PDF, the
+notebooks as an archive that runs where the wheel is installed, and SHA256SUMS over all of them. With a tag, only if that is
 the version and the changelog does not call it unreleased.
 """
 
@@ -77,12 +77,14 @@ def main() -> None:
     if tag and (problem := problem_with(tag)):
         sys.exit(problem)
     import offline
+    import pdf
 
-    folder = ROOT / "dist"
+    folder, site = ROOT / "dist", ROOT / "_build" / "html"
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "build", "--outdir", folder, ROOT], check=True)
     pack_notebooks(folder)
-    offline.pack(ROOT / "_build" / "html", folder)
+    offline.pack(site, folder)
+    pdf.make(site, folder)
     write_checksums(folder)
     for path in sorted(folder.iterdir()):
         print(f"{path.stat().st_size / 1e6:6.1f} MB  {path.name}")

@@ -82,3 +82,33 @@ def test_checksums_are_those_of_the_files(tmp_path):
     lines = (tmp_path / "SHA256SUMS").read_text().splitlines()
     one, two = (hashlib.sha256(data).hexdigest() for data in (b"one", b"two"))
     assert lines == [f"{one}  a.zip", f"{two}  b.whl"]
+
+
+def test_a_release_holds_all_that_the_changelog_names(monkeypatch, tmp_path):
+    def build(command, check):
+        for name in ("tinyattn-0.1.0-py3-none-any.whl", "tinyattn-0.1.0.tar.gz"):
+            (folder(command) / name).write_bytes(b"built")
+
+    def folder(command):
+        path = command[command.index("--outdir") + 1]
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def writes(name):
+        return lambda site, folder: (folder / name).write_bytes(site.name.encode())
+
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    monkeypatch.setattr(release, "version", lambda: "0.1.0")
+    monkeypatch.setattr(release.subprocess, "run", build)
+    monkeypatch.setattr("offline.pack", writes("tinyattn-book-0.1.0.zip"))
+    monkeypatch.setattr("pdf.make", writes("tinyattn-book-0.1.0.pdf"))
+    monkeypatch.setattr(sys, "argv", ["release.py"])
+    release.main()
+    sums = (tmp_path / "dist" / "SHA256SUMS").read_text()
+    assert [line.split()[1] for line in sums.splitlines()] == [
+        "tinyattn-0.1.0-py3-none-any.whl",
+        "tinyattn-0.1.0.tar.gz",
+        "tinyattn-book-0.1.0.pdf",
+        "tinyattn-book-0.1.0.zip",
+        "tinyattn-notebooks-0.1.0.zip",
+    ]
