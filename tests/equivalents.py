@@ -378,6 +378,18 @@ EQUIVALENTS = [
         "neither is above 0, and that alone is asked",
     ),
     Equivalent(
+        "exercises/pictures.py",
+        "f\"{max(abs(a - b) for a, b in zip(wanted['y'], got['y'], strict=True)):.3g}.\",",
+        "f\"{max(abs(a - b) for a, b in zip(wanted['y'], got['y'], strict=False)):.3g}.\",",
+        "curves that are not as long as their x cannot be drawn, and this comes after",
+    ),
+    Equivalent(
+        "exercises/pictures.py",
+        "fig, axes = plt.subplots(1, 2, figsize=(6, 3))",
+        "fig, axes = plt.subplots(1, 2, figsize=( 5, 3))",
+        "the two masks are as well told apart on a narrower picture",
+    ),
+    Equivalent(
         "show/figures.py",
         'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))',
         'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), ( 1, (8, 3)))',

@@ -1,10 +1,14 @@
 """What a pixel knows, as Python says it: checks, words, and the rules that are handed to the page."""
 
+import io
 import json
+import re
+from base64 import b64decode
 
 import pytest
 import torch
 import traitlets
+from PIL import Image
 
 from tinyattn.analysis import first_seen, path_lengths
 from tinyattn.patterns import Causal, Painted, Window, axial_columns, axial_rows, image_1d, image_2d
@@ -165,3 +169,21 @@ def test_the_still_says_what_the_widget_would():
     )  # for those who see the picture, and for those who do not
     assert 'width="30" height="42"' in html
     assert html == studio(pixel=(0, 4)).page_html()
+
+
+def test_the_still_tints_what_each_layer_sees_first_and_bleaches_the_rest():
+    it = studio(pixel=(3, 2))
+    it.n_layers = 2
+    [source] = re.findall('base64,([^"]*)', it.still())
+    picture = Image.open(io.BytesIO(b64decode(source))).convert("RGB")
+    assert picture.size == (WIDTH, HEIGHT)
+    first = it.seen()
+    assert set(first.unique().tolist()) >= {0, 1, 2}
+    tints = {0: ((233, 238, 243), 0.75), 1: ((176, 32, 32), 0.55), 2: ((217, 130, 0), 0.55)}
+    for row in range(HEIGHT):
+        for column in range(WIDTH):
+            layer = int(first[row, column])
+            tint, share = tints[layer if layer <= 2 else 0]
+            grey = float(light().round()[row, column])
+            for got, tone in zip(picture.getpixel((column, row)), tint, strict=True):
+                assert abs(got - ((1 - share) * grey + share * tone)) <= 2

@@ -2,13 +2,16 @@
 
 import gzip
 import html
+import io
 import json
 import random
+from base64 import b64decode
 from dataclasses import FrozenInstanceError
 from html.parser import HTMLParser
 
 import pytest
 import torch
+from PIL import Image
 from traitlets import TraitError
 
 import tinyattn.patterns
@@ -341,6 +344,24 @@ def test_the_still_says_what_the_widget_would_show():
     assert f"adds {added} pairs and lacks {lacking}." in page.text
 
 
+def test_the_still_is_the_mask_with_a_line_between_cells():
+    pattern = longformer(w=2, g=1)
+    mask, page = pattern.mask(9), Page(MaskStudio(pattern, n=9).page_html())
+    source = page.elements[2][1]["src"].split("base64,")[1]
+    picture = Image.open(io.BytesIO(b64decode(source))).convert("RGB")
+    cell = picture.size[0] // 9
+    assert picture.size == (9 * cell, 9 * cell)
+    for query in range(9):
+        for key in range(9):
+            colours = {
+                (picture.getpixel((key * cell + x, query * cell + y)), max(x, y) == cell - 1)
+                for x in range(cell)
+                for y in range(cell)
+            }
+            inside = (11, 60, 93) if mask[query, key] else (238, 241, 244)
+            assert colours == {(inside, False), ((255, 255, 255), True)}
+
+
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [(Strided(3), "disconnected, 3 components"), (Causal(), "some tokens never reach some others")],
@@ -371,6 +392,16 @@ def test_the_text_form_is_the_same_in_every_run_and_names_the_mask():
     assert repr(studio) != before
     assert "Painted(n=16, edges=101), edges=101" in repr(studio)
     assert studio._repr_mimebundle_()[0]["text/plain"] == repr(studio)
+
+
+def test_it_starts_with_sixteen_tokens():
+    assert MaskStudio().n == MaskStudio(Window(1)).n == 16
+
+
+def test_a_kernel_sends_what_the_page_holds():
+    studio = MaskStudio(Window(2), n=16)
+    sent = studio.get_state(studio.keys)
+    assert {name: sent[name] for name in studio.page_state()} == studio.page_state()
 
 
 def test_fewer_atoms_make_a_lighter_page_whose_menu_fits_them():
@@ -422,13 +453,14 @@ def test_wrong_arguments_are_refused(arguments, error, reason, refusals):
         (torch.eye(4), TypeError),
         ([[True]], TypeError),
         (torch.ones(3, 4).bool(), ValueError),
+        (torch.ones(4, 3).bool(), ValueError),
         (torch.ones(0, 0).bool(), ValueError),
         (torch.ones(129, 129).bool(), ValueError),
     ],
 )
 def test_what_is_no_mask_is_not_assigned(mask, error, refusals):
     studio = MaskStudio(Window(1), n=8)
-    with pytest.raises(error, match="mask must be"):
+    with pytest.raises(error, match=r"mask must be (a bool tensor|\(n, n\), n in 1 … 128), .*got"):
         studio.mask = mask
     assert studio.pattern == Window(1)
 
