@@ -460,7 +460,7 @@ def test_wrong_arguments_are_refused(arguments, error, reason, refusals):
 )
 def test_what_is_no_mask_is_not_assigned(mask, error, refusals):
     studio = MaskStudio(Window(1), n=8)
-    with pytest.raises(error, match=r"mask must be (a bool tensor|\(n, n\), n in 1 … 128), .*got"):
+    with pytest.raises(error, match=r"mask must be (a bool tensor|\(n, n\), n in)"):
         studio.mask = mask
     assert studio.pattern == Window(1)
 
