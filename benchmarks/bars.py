@@ -6,14 +6,17 @@ PyTorch, reached at 16,384 tokens on two cores of an AMD EPYC with AVX-512.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.cases import DENSE, LINEAR, PATTERNS, ours
 from benchmarks.results import Results
 from benchmarks.timing import MODES
 from tinyattn.analysis.measure import fit_exponent
 
+CHAPTERS = Path(__file__).parents[1] / "results" / "chapters.json"  # make chapters RECORD=--record
 AT = 16_384  # where ratios are compared
 GROWTH = (4096, 65_536)  # where exponents are fitted
 MILLION = 2**20
@@ -115,6 +118,18 @@ def exponent(kind: str, case: str, mode: str, field: str) -> Value:
 
 def not_here(results: Results) -> None:
     """For what other commands measure."""
+
+
+def of_chapters(field: str, combine: Callable, unit: float) -> Value:
+    """What all notebooks of the book took when they were last recorded."""
+
+    def value(results: Results) -> float | None:
+        if not CHAPTERS.is_file():
+            return None
+        recorded = json.loads(CHAPTERS.read_text(encoding="utf-8"))
+        return combine(one[field] for one in recorded.values()) / unit
+
+    return value
 
 
 # ------------------------------------------------------------------------------------- the bars
@@ -233,9 +248,9 @@ BARS: list[Bar] = [
     _times_faster("lsh", "reformer-pytorch", 2.5, "trial: 2.6"),
     _times_faster("routing", "routing-transformer", 1.4, "trial: 1.5"),
     _times_faster("axial", "axial-attention", 1.5, "trial: 2.0"),
-    _elsewhere("seconds to run", "the slowest chapter, one thread", 60, "make chapters"),
-    _elsewhere("GiB resident", "the largest chapter", 1, "make chapters"),
-    _elsewhere("minutes to run", "all chapters", 8, "make chapters"),
+    Bar("seconds to run", "the slowest chapter", 60, of_chapters("seconds", max, 1)),
+    Bar("GiB resident", "the largest chapter", 1, of_chapters("mebibytes", max, 2**10)),
+    Bar("minutes to run", "all chapters", 8, of_chapters("seconds", sum, 60)),
     _elsewhere("minutes from a fresh clone", "make test", 20, "time make test"),
     _elsewhere("minutes from a fresh clone", "make book", 5, "time make book"),
     _elsewhere("seconds to rebuild", "make book", 30, "time make book"),

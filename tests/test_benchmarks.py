@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from benchmarks import memory, peers, shares, timing
+from benchmarks import bars, memory, peers, shares, timing
 from benchmarks.__main__ import main
 from benchmarks.bars import AT, BARS, FEW_KEYS, MILLION, Bar, verdicts
 from benchmarks.cases import (
@@ -284,7 +284,23 @@ def test_a_bar_on_growth_fits_4k_to_64k(power, status):
 
 def test_every_bar_is_of_a_case_or_measured_elsewhere():
     for bar in BARS:
-        assert bar.elsewhere or bar.of.split(",")[0] in {*PATTERNS, *ROUTERS, *LAYOUTS}
+        measured = bar.of.split(",")[0] in {*PATTERNS, *ROUTERS, *LAYOUTS}
+        assert measured or bar.elsewhere or "chapter" in bar.of
+
+
+def test_bars_of_chapters_read_what_chapters_took(tmp_path, monkeypatch):
+    monkeypatch.setattr(bars, "CHAPTERS", tmp_path / "chapters.json")
+    mine = [bar for bar in BARS if "chapter" in bar.of]
+    assert [bar.value(Results({})) for bar in mine] == [None] * 3
+    took = {"a": {"seconds": 90, "mebibytes": 512}, "b": {"seconds": 30, "mebibytes": 2048}}
+    bars.CHAPTERS.write_text(json.dumps(took), encoding="utf-8")
+    assert [bar.value(Results({})) for bar in mine] == [90, 2.0, 2.0]
+
+
+def test_recorded_chapters_keep_their_bars():
+    for bar in BARS:
+        if "chapter" in bar.of:
+            assert bar.verdict(Results({}))["status"] == "met", bar.of
     assert len({(bar.what, bar.of) for bar in BARS}) == len(BARS)
 
 
@@ -330,7 +346,8 @@ def test_one_command_measures_stores_and_reports(tmp_path, capsys):
     kinds = {(c["kind"], c["case"]) for c in stored["cells"]}
     assert kinds == {("time", ours("star")), ("schedule", ours("star"))}  # dense was not asked for
     assert all("error" not in c or "only Linux" in c["error"] for c in stored["cells"])
-    assert {bar["status"] for bar in stored["bars"]} == {"not measured"}
+    here = [bar for bar in stored["bars"] if "chapter" not in bar["of"]]
+    assert {bar["status"] for bar in here} == {"not measured"}
     said = capsys.readouterr().out
     assert "× dense" in said
     assert main(["--report", "--out", str(file)]) == 0

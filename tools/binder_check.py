@@ -5,7 +5,7 @@
 repo2docker copies the files under version control, sets up the Python of binder/runtime.txt with
 JupyterLab in it, and there runs pip on binder/requirements.txt. This does the same in a temporary
 folder, in a virtual environment in place of conda's, then runs the named chapters (without names
-the two that hold most memory) in it, each process within the 2 GiB that Binder gives a reader. It
+the two that held most memory before) in it, each process within the 2 GiB that Binder gives a reader. It
 prints what everything takes and keeps that in results/binder.json. Not done: the base image, the
 start of the container, the network between it and a reader.
 """
@@ -27,13 +27,19 @@ import stamps
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "results" / "binder.json"
-HEAVIEST = ["book/03_usage.ipynb", "book/07_atomic.ipynb"]
+N_HEAVIEST = 2
 MAX_DISK = 2 * 2**30  # larger images often fail to start
 # What an image of repo2docker 2026.4 has in the same environment before it reads our files.
 BASE = ["jupyterlab==4.4.9", "notebook==7.4.7", "jupyterhub==5.4.0", "ipykernel==7.0.1"]
 BASE += ["ipywidgets==8.1.7", "jupyter-offlinenotebook==0.3.2"]
 STEP = ["install", "--no-cache-dir", "-r", "binder/requirements.txt"]
-INPUTS = ["requirements.txt", "pyproject.toml", "binder/requirements.txt", "binder/runtime.txt"]
+INSTALLED = ["requirements.txt", "pyproject.toml", "binder/requirements.txt", "binder/runtime.txt"]
+
+
+def heaviest() -> list[str]:
+    """The notebooks that held most memory when `make chapters RECORD=--record` ran."""
+    recorded = json.loads(chapters.RECORD.read_text(encoding="utf-8"))
+    return sorted(recorded, key=lambda name: recorded[name]["mebibytes"])[-N_HEAVIEST:]
 
 
 def run(*command: object, cwd: Path, may_fail: bool = False, **more) -> str:
@@ -130,7 +136,7 @@ def main(notebooks: list[str]) -> None:
             sys.exit(f"more than the {MAX_DISK / 2**20:,.0f} MiB of the budget")
         listed = json.loads(run(python, "-m", "pip", "list", "--format=json", cwd=folder))
         ran = {}
-        for notebook in notebooks or HEAVIEST:
+        for notebook in notebooks or heaviest():
             ran[notebook] = run_chapter(python, folder, notebook)
             print(f"{notebook}: {ran[notebook]}", flush=True)
     record = {
@@ -142,7 +148,7 @@ def main(notebooks: list[str]) -> None:
         "install_seconds": seconds,
         "memory_limit_mib": chapters.BINDER_BYTES // 2**20,
         "chapters": ran,
-        "stamp": stamps.stamp([ROOT / name for name in INPUTS]),
+        "stamp": stamps.stamp([*stamps.sources(), *(ROOT / name for name in [*INSTALLED, *ran])]),
     }
     RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

@@ -30,10 +30,15 @@ PAGES_DEPEND_ON = ("_config.yml", "requirements.txt")
 
 
 def digest(path: Path) -> str:
-    """16 hex digits of what a file does: of Python its syntax tree without the docstrings."""
+    """16 hex digits of what a file does: of Python its syntax tree without the docstrings, of a
+    notebook its cells of code."""
     content = path.read_bytes().replace(b"\r\n", b"\n")
     if path.suffix == ".py":
         content = _code(content.decode("utf-8")).encode()
+    if path.suffix == ".ipynb":
+        cells = json.loads(content)["cells"]
+        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        content = json.dumps(code).encode()
     return hashlib.sha256(content).hexdigest()[:16]
 
 

@@ -9,7 +9,7 @@ from tinyattn.transformer import MultiHeadAttention
 from ..close import assert_same
 
 library = pytest.importorskip(
-    "axial_attention", reason="axial-attention is in requirements-bench.txt"
+    "axial_attention", reason="axial-attention is in requirements-oracles.txt"
 )
 
 

@@ -1,5 +1,6 @@
 """tools/binder_check.py: what it takes from the repository before it installs anything."""
 
+import json
 import re
 import sys
 
@@ -54,8 +55,15 @@ def requirement(line):
 
 
 def test_every_file_of_the_record_and_of_the_step_is_there():
-    for name in [*binder_check.INPUTS, *binder_check.HEAVIEST, binder_check.STEP[-1]]:
+    for name in [*binder_check.INSTALLED, *binder_check.heaviest(), binder_check.STEP[-1]]:
         assert (binder_check.ROOT / name).is_file(), name
+
+
+def test_the_heaviest_chapters_are_those_that_held_most_memory(tmp_path, monkeypatch):
+    took = {"a": {"mebibytes": 5}, "b": {"mebibytes": 9}, "c": {"mebibytes": 7}}
+    monkeypatch.setattr(binder_check.chapters, "RECORD", tmp_path / "chapters.json")
+    binder_check.chapters.RECORD.write_text(json.dumps(took), encoding="utf-8")
+    assert sorted(binder_check.heaviest()) == ["b", "c"]
 
 
 def test_a_chapter_whose_output_differs_fails_and_a_slow_one_does_not(monkeypatch, folder):

@@ -56,6 +56,20 @@ def test_a_change_of_the_code_makes_its_record_old(file, old, new):
     assert sentence.endswith("is older than src/module.py")
 
 
+def test_of_a_notebook_only_the_code_counts(tmp_path):
+    def digest(text, code, output):
+        cells = [
+            {"cell_type": "markdown", "source": [text]},
+            {"cell_type": "code", "source": [code], "outputs": [output]},
+        ]
+        path = tmp_path / "chapter.ipynb"
+        path.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+        return stamps.digest(path)
+
+    assert digest("words", "x = 1", "1") == digest("other words", "x = 1", "2")
+    assert digest("words", "x = 1", "1") != digest("words", "x = 2", "1")
+
+
 def test_a_file_that_is_gone_makes_its_record_old(file):
     file.unlink()
     assert len(stale()) == 1

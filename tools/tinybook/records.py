@@ -35,7 +35,13 @@ def mutants(record: dict) -> list[tuple[str, ...]]:
         rows.append((name, *numbers, when))
     sums = [sum(row[column] for row in rows) for column in (1, 2, 3, 4)]
     return [
-        (name, str(changes), str(tried), str(seen), str(same), percent(seen + same, tried), when)
+        (
+            name,
+            *(str(number) for number in (changes, tried, seen, same)),
+            percent(seen, tried),
+            percent(seen + same, tried),
+            when,
+        )
         for name, changes, tried, seen, same, when in [*rows, ("all", *sums, "")]
     ]
 
@@ -119,7 +125,16 @@ class Records(SphinxDirective):
         if kind == "untried":
             return [left_out(untried(record))]
         heads = {
-            "mutants": ["module", "changes", "tried", "seen", "the same", "share", "when"],
+            "mutants": [
+                "module",
+                "changes",
+                "tried",
+                "seen",
+                "the same",
+                "seen %",
+                "with the same",
+                "when",
+            ],
             "flaky": ["order", "threads", "instructions", "passed", "failed", "skipped"],
             "binder": ["what", "how much"],
             "lighthouse": ["page", "screen", *SCORES, "kB"],
