@@ -7,24 +7,31 @@ import operator
 import torch
 
 
-def whole_numbers(**values: object) -> None:
-    """Refuse sizes and counts that are no integers: 2.0 and True are none, numpy's integers are.
+def whole_numbers(**values: object) -> tuple[int, ...]:
+    """Sizes and counts as Python's integers, in the order in which they were given.
+
+    2.0, True and tensors are refused. NumPy's integers are taken, but not kept: theirs overflow,
+    and many of them can be no seed.
 
     Example:
-        >>> whole_numbers(n=3, w=0)
+        >>> import numpy as np
+        >>> whole_numbers(n=3, w=np.int8(0))
+        (3, 0)
 
     Raises:
         TypeError: naming the first value that is not a whole number.
     """
+    found = []
     for name, value in values.items():
         try:
-            operator.index(value)  # type: ignore[arg-type]
+            found.append(operator.index(value))  # type: ignore[arg-type]
         except TypeError:
             whole = False
         else:
-            whole = not isinstance(value, bool)
+            whole = not isinstance(value, bool | torch.Tensor)
         if not whole:
             raise TypeError(f"{name} must be a whole number, got {value!r}")
+    return tuple(found)
 
 
 def first_derivatives_only(name: str, instead: str) -> None:

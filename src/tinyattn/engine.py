@@ -12,6 +12,7 @@ from torch import Tensor
 from tinyattn.checks import first_derivatives_only
 from tinyattn.edge_list import AttendEdges
 from tinyattn.groups import Group, Groups, schedule
+from tinyattn.padding import real_only
 from tinyattn.patterns import Pattern
 from tinyattn.places import Places
 from tinyattn.products import beside, few, sum_of_products
@@ -39,7 +40,7 @@ def sparse_attention(
         k: keys, at least as many; the last query stands at the last key.
         v: values.
         pattern: the rule, or one rule for each head.
-        key_padding: True where a key is a real token.
+        key_padding: True where a key is a real token. What stands elsewhere is never read, NaN or not.
         scale: what q kᵀ is multiplied by; 1 / √d_head if not given.
 
     Raises:
@@ -90,6 +91,7 @@ def attend(
     if key_padding is not None:
         padding = torch.zeros(key_padding.shape, dtype=wide, device=q.device)
         padding = padding.masked_fill(~key_padding, -math.inf).repeat_interleave(h, 0)[..., None]
+    k, v = (real_only(x, key_padding) for x in (k, v))
     flat = [x.flatten(0, 1).to(wide) for x in (q, k, v)]  # (b * h, n, d)
     if groups.edges is None:
         out = _Attend.apply(*flat, padding, groups, scale)

@@ -111,7 +111,7 @@ FAULTS = [
     Fault(
         "yes and no are taken for numbers",
         "checks.py",
-        "whole = not isinstance(value, bool)",
+        "whole = not isinstance(value, bool | torch.Tensor)",
         "whole = True",
         "transformer/test_attention.py::test_a_layer_that_cannot_be_is_refused",
     ),

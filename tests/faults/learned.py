@@ -210,8 +210,8 @@ FAULTS = [
     Fault(
         "padding is summed",
         SORTING,
-        "        x = x.where(key_padding[:, None, :, None], 0.0)\n",
-        "        pass\n",
+        "    x = real_only(x, key_padding)\n",
+        "",
         SORTING_TESTS + "a_summary_adds_the_tokens_that_it_may_know",
     ),
     Fault(

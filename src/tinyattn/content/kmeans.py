@@ -11,6 +11,7 @@ from tinyattn.checks import whole_numbers
 from tinyattn.content.membership import nearest
 from tinyattn.content.router import Router
 from tinyattn.content.routing import check_membership, routing_attention, routing_weights
+from tinyattn.padding import real_only
 
 
 class RoutingRouter(Router):
@@ -182,7 +183,8 @@ class RoutingRouter(Router):
 
     def _tokens(self, q: Tensor, k: Tensor, key_padding: Tensor | None) -> tuple[Tensor, Tensor]:
         """All queries and keys of a head at unit length (h, tokens, d_head), and which are real."""
-        both = torch.cat([q, k], dim=2).to(self.centroids)  # (b, h, 2 n, d_head)
+        q, k = (real_only(x.to(self.centroids), key_padding) for x in (q, k))
+        both = torch.cat([q, k], dim=2)  # (b, h, 2 n, d_head)
         tokens = F.normalize(both, dim=-1).transpose(0, 1).flatten(1, 2)
         real = torch.ones(q.shape[0], q.shape[2], dtype=torch.bool, device=q.device)
         real = real if key_padding is None else key_padding

@@ -15,6 +15,7 @@ from tinyattn.content.hashing import bucket_factors, lsh_buckets
 from tinyattn.content.router import Router
 from tinyattn.dense import attention_weights
 from tinyattn.engine import check_qkv
+from tinyattn.padding import real_only
 
 
 def lsh_attention(
@@ -81,6 +82,7 @@ def lsh_attention(
     """
     check_qkv(qk, qk, v, key_padding, scale)
     size = check_chunks(qk.shape[2], n_buckets, chunk_size)
+    qk, v = (real_only(x, key_padding) for x in (qk, v))
     if buckets is None:
         buckets = lsh_buckets(qk, n_buckets=n_buckets, n_hashes=n_hashes, seed=seed)
     _check_buckets(buckets, qk, n_hashes)

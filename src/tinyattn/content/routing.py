@@ -13,6 +13,7 @@ from tinyattn.content.clusters import Clusters, Members, attend_in_clusters
 from tinyattn.content.membership import chosen, nearest
 from tinyattn.dense import attention_weights
 from tinyattn.engine import check_qkv
+from tinyattn.padding import real_only
 
 MEMBERSHIPS = ("argmax", "balanced")
 
@@ -74,6 +75,7 @@ def routing_attention(
     """
     check_qkv(q, k, v, key_padding, scale)
     check_routing(q, k, centroids, membership, cluster_size)
+    q, k, v = (real_only(x, key_padding) for x in (q, k, v))
     if v.numel() == 0:
         return torch.zeros_like(v)
     n, n_clusters = q.shape[2], centroids.shape[1]

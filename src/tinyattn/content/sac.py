@@ -10,6 +10,7 @@ from tinyattn.checks import whole_numbers
 from tinyattn.content.edges import Edges, edge_attention
 from tinyattn.content.predictor import Drawn, EdgePredictor
 from tinyattn.content.router import Router
+from tinyattn.padding import real_only
 
 
 class SACRouter(Router):
@@ -82,7 +83,7 @@ class SACRouter(Router):
         key_padding: Bool[Tensor, "b n"] | None = None,
     ) -> Drawn:
         """The graphs, (b, 1 or h), from queries and keys side by side."""
-        tokens = torch.cat([q, k], dim=-1)
+        tokens = torch.cat([real_only(x, key_padding) for x in (q, k)], dim=-1)
         if self.share_heads:
             tokens = tokens.transpose(1, 2).flatten(2)[:, None]
         generator = None

@@ -13,6 +13,7 @@ from tinyattn.checks import whole_numbers
 from tinyattn.content.permutations import gumbel, hardened, soft_permutation
 from tinyattn.content.router import Router
 from tinyattn.content.sinkhorn import real_blocks, sinkhorn_attention
+from tinyattn.padding import real_only
 
 
 def block_sums(
@@ -35,8 +36,7 @@ def block_sums(
         >>> block_sums(x, 2).flatten(), block_sums(x, 2, causal=True).flatten()
         (tensor([3., 7., 5.]), tensor([ 1.,  6., 15.]))
     """
-    if key_padding is not None:
-        x = x.where(key_padding[:, None, :, None], 0.0)
+    x = real_only(x, key_padding)
     if causal:
         return x.cumsum(dim=2)[:, :, ::block_size]
     missing = -x.shape[2] % block_size
