@@ -106,3 +106,20 @@ def test_what_does_not_fit_is_refused(refusals):
     two = Edges(*(x.expand(2, 2, 2) for x in (at, at, every)))
     with pytest.raises(ValueError, match=r"\(b, 1 or h, n_edges\) with b=2, h=3, got \(2, 2, 2\)"):
         edge_attention(q, k, v, two)
+
+
+def test_edges_that_do_not_fit_are_refused(refusals):
+    pair = torch.zeros(1, 1, 2, dtype=torch.long)
+    there = torch.ones(1, 1, 2, dtype=torch.bool)
+    with pytest.raises(ValueError, match="must have one shape"):
+        Edges(pair, pair[..., :1], there)
+    with pytest.raises(ValueError, match="must have one shape"):
+        Edges(pair[0], pair[0], there[0])
+    with pytest.raises(TypeError, match="queries and keys must be int64 and valid bool"):
+        Edges(pair, pair, there.long())
+    with pytest.raises(ValueError, match=r"positions 0 … 2, got keys beyond"):
+        Edges(pair, pair + 3, there).mask(3)
+    q, k, v = torch.randn(3, 1, 1, 4, 2)
+    edges = Edges(pair[..., :1], pair[..., :1], there[..., :1])
+    with pytest.raises(ValueError, match="q and k must have one n, got 4 and 3"):
+        edge_attention(q, k[:, :, :3], v[:, :, :3], edges)

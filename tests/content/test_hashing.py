@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -142,3 +143,30 @@ def test_a_bucket_of_several_factors_counts_the_ends_of_each(n_buckets):
     buckets = lsh_buckets(x, n_buckets=n_buckets, seed=3)
     assert torch.equal(buckets[0, 0, 0], expected)
     assert len(bucket_factors(n_buckets, d_head=4)) > 1
+
+
+def test_factors_are_found_wherever_there_are_some():
+    def even_products(most, number):
+        return number <= most or any(
+            even_products(most, number // first)
+            for first in range(2, most + 1, 2)
+            if number % (2 * first) == 0
+        )
+
+    for d_head in (1, 2, 3, 4, 8):
+        for number in range(2, 600, 2):
+            if even_products(2 * d_head, number):
+                factors = bucket_factors(number, d_head)
+                assert math.prod(factors) == number
+                assert all(f % 2 == 0 and f <= 2 * d_head for f in factors)
+            else:
+                with pytest.raises(ValueError, match=f"such as a power of two, got {number}"):
+                    bucket_factors(number, d_head)
+
+
+@pytest.mark.parametrize("integer", [np.int64, np.int8, np.uint32])
+def test_numpys_integers_hash_as_pythons(integer, refusals):
+    x = torch.randn(1, 2, 9, 4, generator=torch.Generator().manual_seed(0))
+    numbers = {"n_buckets": 4, "n_hashes": 2, "seed": 3}
+    expected = lsh_buckets(x, **numbers)
+    assert torch.equal(lsh_buckets(x, **{k: integer(n) for k, n in numbers.items()}), expected)

@@ -4,6 +4,7 @@ import itertools
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -500,3 +501,34 @@ def test_a_router_reads_both_ways_with_the_first_seed_if_nothing_is_said():
 
 def test_a_chunk_of_nobody_still_has_a_place():
     assert [lsh.check_chunks(0, 2, size) for size in (None, 5)] == [1, 1]
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 5), (2, 2, 0)])
+def test_nothing_has_gradients_too(shape):
+    qk, v = (torch.ones(*shape, 4, requires_grad=True) for _ in range(2))
+    out = lsh_attention(qk, v, n_buckets=2)
+    assert [g.shape for g in torch.autograd.grad(out.sum(), (qk, v))] == [qk.shape] * 2
+
+
+def test_with_a_chunk_size_a_text_that_goes_on_reads_its_beginning_as_before(refusals):
+    q, v = randn(2, 1, 2, 40, 4).unbind()
+    router = LSHRouter(np.int64(8), np.int8(2), causal=True, chunk_size=np.uint32(8))
+    whole = router.attend(q, q, v)
+    for n in (1, 8, 13, 39):
+        assert torch.equal(router.attend(q[:, :, :n], q[:, :, :n], v[:, :, :n]), whole[:, :, :n])
+    alike = torch.ones_like(q)  # one bucket for all
+    default = LSHRouter(8, 2, causal=True)  # whose chunks grow with n, as its docstring warns
+    whole, part = (default.attend(x, x, v[:, :, : x.shape[2]]) for x in (alike, alike[:, :, :8]))
+    assert not torch.allclose(part, whole[:, :, :8])
+
+
+@pytest.mark.parametrize(("size", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError)])
+def test_a_chunk_of_no_size_is_refused(size, error, refusals):
+    with pytest.raises(error, match="chunk_size must be"):
+        lsh_mask(torch.zeros(1, 1, 1, 4, dtype=torch.long), chunk_size=size)
+
+
+def test_the_mask_of_nothing_is_empty():
+    real = torch.ones(1, 0, dtype=torch.bool)
+    buckets = torch.zeros(1, 2, 1, 0, dtype=torch.long)
+    assert lsh_mask(buckets, chunk_size=2, key_padding=real).shape == (1, 2, 0, 0)

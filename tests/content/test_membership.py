@@ -93,3 +93,16 @@ def test_the_search_goes_through_about_a_root_of_the_numbers(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "topk", counted)
     largest(randn(2, 4096), 4)
     assert searched == [4096 // 32, 32 * 4]  # strands of √(4096 / 4) = 32 numbers
+
+
+@pytest.mark.parametrize("n", [21, 25, 31, 33, 65, 100])
+@pytest.mark.parametrize("n_real", [0, 1, 3, 7])
+def test_no_place_beyond_the_row_is_chosen_where_real_tokens_run_out(n, n_real):
+    x = randn(3, n)
+    x[:, n_real:] = -math.inf
+    for size in (1, 3, 5, 8):
+        found = largest(x, size)
+        for row in found.tolist():
+            assert max(row) < n
+            assert len(set(row)) == size
+            assert sum(at < n_real for at in row) == min(n_real, size)

@@ -134,3 +134,12 @@ def test_an_older_reward_counts_nine_tenths_of_the_next_if_nothing_else_is_said(
         mean.update(torch.tensor(reward))
     expected = (0.81 * 4.0 + 0.9 * 2.0 + 1.0) / (0.81 + 0.9 + 1.0)
     assert mean.value.item() == pytest.approx(expected)
+
+
+def test_a_mean_takes_numbers_and_refuses_a_batch():
+    mean = RunningMean(0.5)
+    mean.update(4.0)
+    assert mean.value == 4
+    with pytest.raises(ValueError, match=r"of shape \(\), got \(2,\); average a batch first"):
+        mean.update(torch.tensor([1.0, 2.0]))
+    assert mean.value == 4

@@ -15,6 +15,7 @@ from tinyattn.content import (
     clusters,
     nearest,
     routing_attention,
+    routing_weights,
     update_routers,
 )
 from tinyattn.content.membership import largest
@@ -447,3 +448,58 @@ def test_half_local_half_routing_heads_learn_and_are_stored():
     twin = MultiHeadAttention(8, 2, pattern=(Window(2), RoutingRouter(1, 3, 4)), positions=RoPE(4))
     twin.double().load_state_dict(layer.state_dict())
     assert torch.equal(twin(x), layer(x))
+
+
+@pytest.mark.parametrize(("n", "n_clusters", "n_real"), [(31, 5, 3), (65, 8, 3), (33, 4, 2)])
+def test_a_sequence_of_few_real_tokens_reads_no_other_sequence(n, n_clusters, n_real):
+    q, k, v, _ = inputs(n)
+    centroids = randn(2, n_clusters, q.shape[-1], seed=3)
+    real = torch.ones(len(q), n, dtype=torch.bool)
+    real[0, n_real:] = False
+    options = {"membership": "balanced", "key_padding": real}
+    out = routing_attention(q, k, v, centroids, **options)
+    weights = routing_weights(q, k, centroids, **options)
+    assert_same(out, weights @ v)
+    for s in range(len(q)):
+        one = (x[s : s + 1] for x in (q, k, v))
+        alone = routing_attention(
+            *one, centroids, membership="balanced", key_padding=real[s : s + 1]
+        )
+        assert_same(out[s : s + 1], alone)
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 5), (2, 2, 0)])
+def test_nothing_has_gradients_too(shape):
+    q, k, v = (torch.ones(*shape, 4, requires_grad=True) for _ in range(3))
+    out = routing_attention(q, k, v, torch.ones(2, 3, 4))
+    assert [g.shape for g in torch.autograd.grad(out.sum(), (q, k, v))] == [q.shape] * 3
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_running_sums_stay_in_single_precision_whatever_the_model_is_cast_to(dtype):
+    router = RoutingRouter(2, 3, 4)
+    before = router.centroids.clone()
+    router.to(dtype)
+    assert {x.dtype for x in (router.centroids, router.sums, router.counts)} == {torch.float32}
+    assert torch.equal(router.centroids, before)
+    q, k, v = randn(3, 1, 2, 9, 4).to(dtype).unbind()
+    assert router.train().attend(q, k, v).dtype == dtype
+    for _ in range(2000):
+        router.update(q, k)
+    assert_same(router.counts.sum(dim=1), torch.full((2,), 18.0), rtol=0.2)
+    assert {x.dtype for x in router.double().buffers()} == {torch.float64}
+
+
+def test_tokens_that_do_not_fit_are_refused_and_the_last_good_ones_stay(refusals):
+    router = RoutingRouter(2, 3, 4).train()
+    q, k = randn(2, 1, 2, 9, 4).float().unbind()
+    router.attend(q, k, k)
+    for wrong in ((q[:, :1], k[:, :1]), (q, k[:, :, :5]), (q[0], k[0]), (q[..., :3], k[..., :3])):
+        with pytest.raises(ValueError, match="must"):
+            router.update(*wrong)
+        with pytest.raises(ValueError, match="must"):
+            router.initialise(*wrong)
+    with pytest.raises(TypeError, match="key_padding must be bool"):
+        router.update(q, k, key_padding=torch.ones(1, 9))
+    router.update()
+    assert router.centroids.isfinite().all()

@@ -184,3 +184,22 @@ def test_a_router_of_which_nothing_more_is_said_has_a_state_of_32_and_draws_from
     shapes = {tuple(parameter.shape) for parameter in router.parameters()}
     assert any(4 * 32 in shape for shape in shapes)  # the four gates of the LSTM
     assert (router.seed, router.share_heads, router.causal) == (0, True, False)
+
+
+def test_a_graph_is_followed_by_sequences_of_its_own_length_only():
+    leader = a_router()
+    q, k, v = randn(3, 2, 2, N, 4).unbind()
+    leader.attend(q, k, v)
+    longer = torch.cat([q, q], dim=2)
+    with pytest.raises(ValueError, match=f"drawn for .b, n. = .2, {N}., got .2, {2 * N}."):
+        SameGraph(leader).attend(longer, longer, longer)
+
+
+def test_a_copy_follows_the_copy_of_its_leader_or_else_the_leader(refusals):
+    leader = a_router()
+    layers = torch.nn.ModuleList([leader, SameGraph(leader)])
+    first, second = copy.deepcopy(layers)
+    assert second._leader[0] is first
+    assert copy.deepcopy(layers[1])._leader[0] is leader
+    with pytest.raises(TypeError, match="must be a SACRouter, got Linear"):
+        SameGraph(torch.nn.Linear(1, 1))

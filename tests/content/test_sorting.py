@@ -214,3 +214,40 @@ def test_a_block_of_padding_is_sorted_next_to_nobody_in_any_number_of_heads():
         assert sort.shape == (1, n_heads, 4, 4)
         assert (sort[..., 3] == 0).all()
         assert (sort[..., :3, :3].sum(dim=-1) > 0.9).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_layer_runs_under_autocast(dtype, causal):
+    router = SinkhornRouter(2, 4, block_size=7, n_blocks=20, causal=causal)
+    layer = MultiHeadAttention(8, 2, pattern=router).eval()
+    x = torch.randn(2, 20, 8, generator=torch.Generator().manual_seed(0))
+    with torch.autocast("cpu", dtype):
+        out = layer(x)
+    torch.testing.assert_close(out.float(), layer(x), atol=0.05, rtol=0.05)
+
+
+@pytest.mark.parametrize("size", [0, -3])
+def test_blocks_of_no_size_have_no_sums(size):
+    with pytest.raises(ValueError, match=f"block_size must be 1 or more, got {size}"):
+        block_sums(torch.ones(1, 1, 4, 2), size)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "reason"),
+    [
+        ({"n_iters": 0}, ValueError, "n_iters must be 1 or more"),
+        ({"temperature": -1.0}, ValueError, "temperature positive"),
+        ({"seed": "a"}, TypeError, "seed must be a whole number"),
+    ],
+)
+def test_a_router_that_cannot_sort_is_refused_at_once(options, error, reason, refusals):
+    with pytest.raises(error, match=reason):
+        SinkhornRouter(2, 4, block_size=3, n_blocks=2, **options)
+
+
+def test_heads_that_it_was_not_made_for_are_refused(refusals):
+    router = SinkhornRouter(1, 4, block_size=3, n_blocks=2)
+    q = torch.ones(1, 2, 6, 4)
+    with pytest.raises(ValueError, match="made for 1 heads of 4, got 2 of 4"):
+        router.attend(q, q, q)

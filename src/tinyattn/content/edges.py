@@ -26,6 +26,19 @@ class Edges:
     keys: Int64[Tensor, "b g n_edges"]
     valid: Bool[Tensor, "b g n_edges"]
 
+    def __post_init__(self) -> None:
+        shapes = [tuple(x.shape) for x in (self.queries, self.keys, self.valid)]
+        if len(set(shapes)) > 1 or len(shapes[0]) != 3:
+            raise ValueError(
+                "queries, keys and valid must have one shape (b, 1 or h, n_edges), "
+                f"got {', '.join(map(str, shapes))}"
+            )
+        dtypes = [x.dtype for x in (self.queries, self.keys, self.valid)]
+        if dtypes != [torch.int64, torch.int64, torch.bool]:
+            raise TypeError(
+                f"queries and keys must be int64 and valid bool, got {', '.join(map(str, dtypes))}"
+            )
+
     def mask(self, n: int) -> Bool[Tensor, "b g n n"]:
         """The edges as a matrix, True where a query reads.
 
@@ -35,6 +48,9 @@ class Edges:
             tensor([[0, 0],
                     [1, 0]], dtype=torch.int32)
         """
+        for name, at in (("queries", self.queries), ("keys", self.keys)):
+            if ((at < 0) | (at >= n))[self.valid].any():
+                raise ValueError(f"edges must join positions 0 … {n - 1}, got {name} beyond")
         mask = torch.zeros(*self.queries.shape[:2], n * n, dtype=torch.bool)
         mask = mask.to(self.queries.device)
         cells = (self.queries * n + self.keys).where(self.valid, n * n)  # one cell too many
@@ -87,6 +103,11 @@ def edge_attention(
         True
     """
     check_qkv(q, k, v, None, scale)
+    if k.shape[2] != q.shape[2]:
+        raise ValueError(
+            f"edges join tokens of one sequence: q and k must have one n, "
+            f"got {q.shape[2]} and {k.shape[2]}"
+        )
     b, h, n, d_head = q.shape
     scale = d_head**-0.5 if scale is None else scale
     rows, columns = _places(edges, b, h, n)

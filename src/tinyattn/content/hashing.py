@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
@@ -49,7 +47,7 @@ def lsh_buckets(
         >>> here == longer, abs(here - opposite)
         (True, 2)
     """
-    whole_numbers(n_buckets=n_buckets, n_hashes=n_hashes, seed=seed)
+    n_buckets, n_hashes, seed = whole_numbers(n_buckets=n_buckets, n_hashes=n_hashes, seed=seed)
     if n_hashes < 1:
         raise ValueError(f"n_hashes must be 1 round or more, got {n_hashes}")
     b, h, n, d_head = x.shape
@@ -76,16 +74,26 @@ def bucket_factors(n_buckets: int, d_head: int) -> tuple[int, ...]:
         return (1,)
     if n_buckets < 1 or n_buckets % 2:
         raise ValueError(f"n_buckets must be even (each axis has two ends), or 1, got {n_buckets}")
-    if n_buckets <= 2 * d_head:
-        return (n_buckets,)
-    n_factors = math.ceil(math.log(n_buckets, 2 * d_head))
-    for first in range(round(n_buckets ** (1 / n_factors)) // 2 * 2, 1, -2):
-        if n_buckets % (2 * first) == 0:
-            return bucket_factors(first, d_head) + bucket_factors(n_buckets // first, d_head)
-    raise ValueError(
-        f"n_buckets must be a product of even numbers of at most 2 * d_head = {2 * d_head}, "
-        f"such as a power of two, got a factor of {n_buckets}"
-    )
+    factors = _even_factors(n_buckets, 2 * d_head)
+    if not factors:
+        raise ValueError(
+            f"n_buckets must be a product of even numbers of at most 2 * d_head = {2 * d_head}, "
+            f"such as a power of two, got {n_buckets}"
+        )
+    return factors
+
+
+def _even_factors(number: int, most: int) -> tuple[int, ...]:
+    """Even numbers of at most `most` with this product, or nothing."""
+    if number <= most:
+        return (number,)
+    n_factors = 2
+    while most**n_factors < number:
+        n_factors += 1
+    for first in range(min(most, round(number ** (1 / n_factors))) // 2 * 2, 1, -2):
+        if number % (2 * first) == 0 and (others := _even_factors(number // first, most)):
+            return first, *others
+    return ()
 
 
 def _rotations(d_head: int, factors: tuple[int, ...], n_hashes: int, seed: int) -> list[Tensor]:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from tinyattn.checks import whole_numbers
 from tinyattn.content.membership import nearest
 from tinyattn.content.router import Router
-from tinyattn.content.routing import check_membership, routing_attention, routing_weights
+from tinyattn.content.routing import (
+    check_membership,
+    check_routing,
+    routing_attention,
+    routing_weights,
+)
+from tinyattn.engine import check_qkv
 from tinyattn.padding import real_only
 
 
@@ -69,7 +77,7 @@ class RoutingRouter(Router):
     ) -> None:
         super().__init__()
         sizes = {"n_heads": n_heads, "n_clusters": n_clusters, "d_head": d_head}
-        whole_numbers(**sizes, seed=seed)
+        n_heads, n_clusters, d_head, seed = whole_numbers(**sizes, seed=seed)
         for name, size in sizes.items():
             if size < 1:
                 raise ValueError(f"{name} must be 1 or more, got {size}")
@@ -135,6 +143,7 @@ class RoutingRouter(Router):
         if (q is None) != (k is None):
             raise ValueError("update takes q and k, or neither")
         if q is not None and k is not None:
+            self._check_tokens(q, k, key_padding)
             self.seen = (q, k, key_padding)
         if self.seen is None:
             raise ValueError("update needs a call in training mode since the last one, or q and k")
@@ -162,6 +171,7 @@ class RoutingRouter(Router):
         whole_numbers(n_iters=n_iters)
         if n_iters < 0:
             raise ValueError(f"n_iters must be 0 or more, got {n_iters}")
+        self._check_tokens(q, k, key_padding)
         tokens, real = self._tokens(q, k, key_padding)
         at = real.nonzero()[:, 0]
         n_clusters = self.centroids.shape[1]
@@ -180,6 +190,20 @@ class RoutingRouter(Router):
         _, counts = self._members(q, k, key_padding)
         self.counts.copy_(counts.clamp(min=1))
         self.sums.copy_(self.centroids * self.counts[..., None])  # what the centroids are means of
+
+    def _check_tokens(self, q: Tensor, k: Tensor, key_padding: Tensor | None) -> None:
+        check_qkv(q, k, k, key_padding, None)
+        check_routing(q, k, self.centroids, self.membership, self.cluster_size)
+
+    def _apply(self, fn: Callable, recurse: bool = True) -> nn.Module:
+        """As every module, but running sums stay in single precision: half would stop them."""
+        before = {name: getattr(self, name) for name in ("centroids", "sums", "counts")}
+        super()._apply(fn, recurse)
+        for name, kept in before.items():
+            moved = getattr(self, name)
+            if moved.dtype in (torch.float16, torch.bfloat16):
+                setattr(self, name, kept.to(moved.device))
+        return self
 
     def _tokens(self, q: Tensor, k: Tensor, key_padding: Tensor | None) -> tuple[Tensor, Tensor]:
         """All queries and keys of a head at unit length (h, tokens, d_head), and which are real."""

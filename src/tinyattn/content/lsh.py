@@ -87,7 +87,7 @@ def lsh_attention(
         buckets = lsh_buckets(qk, n_buckets=n_buckets, n_hashes=n_hashes, seed=seed)
     _check_buckets(buckets, qk, n_hashes)
     if v.numel() == 0:
-        return torch.zeros_like(v)
+        return v * qk.sum()
     scale = qk.shape[-1] ** -0.5 if scale is None else scale
     real = _real(key_padding, qk).flatten(0, 1)
     wide = torch.promote_types(qk.dtype, torch.float32)
@@ -117,10 +117,13 @@ def lsh_mask(
                 [0, 1, 0, 0, 0],
                 [1, 0, 1, 0, 0]], dtype=torch.int32)
     """
+    (chunk_size,) = whole_numbers(chunk_size=chunk_size)
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size must be 1 token or more, got {chunk_size}")
     n = buckets.shape[-1]
     real = _real(key_padding, buckets)
     order = buckets.argsort(dim=-1, stable=True)
-    if key_padding is not None:  # tokens that are not real are sorted last
+    if key_padding is not None and buckets.numel():  # tokens that are not real are sorted last
         last = torch.where(real[:, :, None], buckets, buckets.max() + 1)
         order = last.argsort(dim=-1, stable=True)
     place = order.argsort(dim=-1)  # of each token, in each round
@@ -149,7 +152,9 @@ class LSHRouter(Router):
         n_hashes: rounds.
         causal: whether a query finds only earlier tokens.
         seed: of the hash functions.
-        chunk_size: sorted tokens in a chunk; 2 * n / n_buckets if not given.
+        chunk_size: sorted tokens in a chunk; 2 * n / n_buckets if not given. That grows with n, so
+            that a text that goes on reads its beginning anew, with wider chunks: where sequences
+            of several lengths must agree, as in generation, give one size for all.
 
     Raises:
         ValueError: if a number is out of range.
@@ -175,7 +180,9 @@ class LSHRouter(Router):
         chunk_size: int | None = None,
     ) -> None:
         super().__init__()
-        whole_numbers(n_hashes=n_hashes, seed=seed)
+        n_buckets, n_hashes, seed = whole_numbers(n_buckets=n_buckets, n_hashes=n_hashes, seed=seed)
+        if chunk_size is not None:
+            (chunk_size,) = whole_numbers(chunk_size=chunk_size)
         check_chunks(0, n_buckets, chunk_size)
         if n_hashes < 1:
             raise ValueError(f"n_hashes must be 1 round or more, got {n_hashes}")
@@ -233,12 +240,12 @@ class LSHRouter(Router):
 
 def check_chunks(n: int, n_buckets: int, chunk_size: int | None) -> int:
     """The chunk size for n tokens: the one given, or two average buckets."""
-    whole_numbers(n_buckets=n_buckets)
+    (n_buckets,) = whole_numbers(n_buckets=n_buckets)
     if n_buckets != 1 and (n_buckets < 2 or n_buckets % 2):
         raise ValueError(f"n_buckets must be even (each axis has two ends), or 1, got {n_buckets}")
     if chunk_size is None:
         return max(1, min(n, math.ceil(2 * n / n_buckets)))
-    whole_numbers(chunk_size=chunk_size)
+    (chunk_size,) = whole_numbers(chunk_size=chunk_size)
     if chunk_size < 1:
         raise ValueError(f"chunk_size must be 1 token or more, got {chunk_size}")
     return max(1, min(n, chunk_size))

@@ -70,8 +70,9 @@ def largest(x: Float[Tensor, "rows n"], size: int) -> Int64[Tensor, "rows size"]
     )  # a power of two: it often divides n
     if length == 1:
         return x.topk(size, dim=-1, sorted=False).indices
-    if n % length:
-        x = F.pad(x, (0, -n % length), value=-math.inf)
+    if n % length:  # what fills up is below all numbers, -inf among them
+        lowest = torch.finfo(x.dtype).min
+        x = F.pad(x.clamp(min=lowest), (0, -n % length), value=-math.inf)
     strands = x.unflatten(-1, (length, -1))
     best = strands.amax(dim=-2).topk(size, dim=-1, sorted=False).indices  # (rows, size)
     numbers = strands.gather(-1, best[:, None].expand(-1, length, -1)).flatten(-2)

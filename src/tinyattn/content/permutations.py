@@ -56,7 +56,8 @@ def soft_permutation(
         tensor([[0.9241, 0.0759],
                 [0.0759, 0.9241]])
     """
-    _check_scores(scores, n_iters, temperature)
+    check_iterations(n_iters, temperature)
+    _check_scores(scores)
     log_s = scores.to(wide_dtype(scores.dtype)) / temperature
     if not causal and real is None:
         for _ in range(n_iters):
@@ -133,13 +134,16 @@ def wide_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def _check_scores(scores: Tensor, n_iters: int, temperature: float) -> None:
+def check_iterations(n_iters: int, temperature: float) -> None:
     whole_numbers(n_iters=n_iters)
     if n_iters < 1 or not 0 < temperature < math.inf:
         raise ValueError(
             "n_iters must be 1 or more and temperature positive, "
             f"got n_iters={n_iters}, temperature={temperature}"
         )
+
+
+def _check_scores(scores: Tensor) -> None:
     if not scores.is_floating_point():
         raise TypeError(f"sort scores must be floats, got {scores.dtype}")
     if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2]:

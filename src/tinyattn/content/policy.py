@@ -87,7 +87,17 @@ class RunningMean(nn.Module):
         """The mean before the rewards at hand; 0 at first."""
         return self.total / self.count.clamp(min=1e-12)
 
-    def update(self, reward: Tensor) -> None:
-        """Take in rewards, after they were used."""
-        self.total.mul_(self.decay).add_((1 - self.decay) * reward.detach())
+    def update(self, reward: Tensor | float) -> None:
+        """Take in rewards, after they were used: one number, or as many as the mean has.
+
+        Raises:
+            ValueError: if they are not of the shape that the mean was made with.
+        """
+        reward = torch.as_tensor(reward).detach()
+        if reward.shape != self.total.shape:
+            raise ValueError(
+                f"the mean is of rewards of shape {tuple(self.total.shape)}, "
+                f"got {tuple(reward.shape)}; average a batch first"
+            )
+        self.total.mul_(self.decay).add_((1 - self.decay) * reward)
         self.count.mul_(self.decay).add_(1 - self.decay)

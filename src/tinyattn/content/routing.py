@@ -77,7 +77,7 @@ def routing_attention(
     check_routing(q, k, centroids, membership, cluster_size)
     q, k, v = (real_only(x, key_padding) for x in (q, k, v))
     if v.numel() == 0:
-        return torch.zeros_like(v)
+        return v * (q.sum() + k.sum())
     n, n_clusters = q.shape[2], centroids.shape[1]
     if membership == "argmax":
         members = [Members.sort(nearest(x, centroids).flatten(0, 1), n_clusters) for x in (q, k)]
@@ -147,9 +147,9 @@ def balanced_size(n: int, n_clusters: int, cluster_size: int | None) -> int:
 def check_routing(
     q: Tensor, k: Tensor, centroids: Tensor, membership: str, cluster_size: int | None
 ) -> None:
-    if q.shape != k.shape:
+    if q.dim() != 4 or q.shape != k.shape:
         raise ValueError(
-            "routing is self-attention: q and k must have one shape, "
+            "routing is self-attention: q and k must have one shape (b, h, n, d_head), "
             f"got {tuple(q.shape)} and {tuple(k.shape)}"
         )
     h, d_head = q.shape[1], q.shape[3]

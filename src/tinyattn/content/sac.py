@@ -60,7 +60,9 @@ class SACRouter(Router):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        whole_numbers(n_heads=n_heads, d_head=d_head, edges_per_token=edges_per_token)
+        n_heads, d_head, edges_per_token, seed = whole_numbers(
+            n_heads=n_heads, d_head=d_head, edges_per_token=edges_per_token, seed=seed
+        )
         if edges_per_token < 0:
             raise ValueError(f"edges_per_token must be 0 or more, got {edges_per_token}")
         if causal and not every_token:
@@ -74,6 +76,7 @@ class SACRouter(Router):
         self.predictor = EdgePredictor(d_node, d_hidden, every_token=every_token)
         self.register_buffer("n_updates", torch.zeros((), dtype=torch.long))
         self.last: Drawn | None = None
+        self.drawn_for: tuple[int, int] | None = None
 
     def draw(
         self,
@@ -108,6 +111,7 @@ class SACRouter(Router):
         scale: float | None = None,
     ) -> Float[Tensor, "b h n d_v"]:
         self.last = self.draw(q, k, key_padding=key_padding)
+        self.drawn_for = (len(q), q.shape[2])
         return _follow(self.last.edges, q, k, v, key_padding, scale)
 
     def weights(
@@ -153,8 +157,16 @@ class SameGraph(Router):
 
     def __init__(self, leader: SACRouter) -> None:
         super().__init__()
+        if not isinstance(leader, SACRouter):
+            raise TypeError(f"the router to follow must be a SACRouter, got {leader!r}")
         self._leader = (leader,)  # in a tuple: its parameters belong to the other layer
         self.causal = leader.causal
+
+    def __deepcopy__(self, memo: dict) -> SameGraph:
+        """Follows the copy of its leader if that is copied too, and else the leader itself."""
+        (leader,) = self._leader
+        memo[id(self)] = follower = SameGraph(memo.get(id(leader), leader)).train(self.training)
+        return follower
 
     def weights(
         self,
@@ -180,6 +192,11 @@ class SameGraph(Router):
         (leader,) = self._leader
         if leader.last is None:
             raise ValueError("the router to follow has drawn no graph yet: it has to come first")
+        if leader.drawn_for != (len(q), q.shape[2]):
+            raise ValueError(
+                f"the graph to follow was drawn for (b, n) = {leader.drawn_for}, "
+                f"got {(len(q), q.shape[2])}"
+            )
         return _follow(leader.last.edges, q, k, v, key_padding, scale)
 
     def check(self, n_heads: int, d_head: int) -> None:

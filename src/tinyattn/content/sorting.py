@@ -10,9 +10,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.checks import whole_numbers
-from tinyattn.content.permutations import gumbel, hardened, soft_permutation
+from tinyattn.content.permutations import check_iterations, gumbel, hardened, soft_permutation
 from tinyattn.content.router import Router
 from tinyattn.content.sinkhorn import real_blocks, sinkhorn_attention
+from tinyattn.engine import check_qkv
 from tinyattn.padding import real_only
 
 
@@ -36,11 +37,18 @@ def block_sums(
         >>> block_sums(x, 2).flatten(), block_sums(x, 2, causal=True).flatten()
         (tensor([3., 7., 5.]), tensor([ 1.,  6., 15.]))
     """
+    whole_numbers(block_size=block_size)
+    _check_block_size(block_size)
     x = real_only(x, key_padding)
     if causal:
         return x.cumsum(dim=2)[:, :, ::block_size]
     missing = -x.shape[2] % block_size
     return F.pad(x, (0, 0, 0, missing)).unflatten(2, (-1, block_size)).sum(dim=3)
+
+
+def _check_block_size(block_size: int) -> None:
+    if block_size < 1:
+        raise ValueError(f"block_size must be 1 or more, got {block_size}")
 
 
 class SortingNetwork(nn.Module):
@@ -140,9 +148,9 @@ class SinkhornRouter(Router):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        whole_numbers(block_size=block_size)
-        if block_size < 1:
-            raise ValueError(f"block_size must be 1 or more, got {block_size}")
+        block_size, n_iters, seed = whole_numbers(block_size=block_size, n_iters=n_iters, seed=seed)
+        _check_block_size(block_size)
+        check_iterations(n_iters, temperature)
         self.network = SortingNetwork(n_heads, 2 * d_head, n_blocks)
         self.block_size, self.causal, self.hard = block_size, causal, hard
         self.n_iters, self.temperature = n_iters, temperature
@@ -156,9 +164,11 @@ class SinkhornRouter(Router):
         key_padding: Bool[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b h n_blocks n_blocks"]:
         """How well each block (column) suits each block (row), with noise in training mode."""
+        check_qkv(q, k, k, key_padding, None)
+        self.check(q.shape[1], q.shape[3])
         tokens = torch.cat([q, k], dim=-1)
         options = {"causal": self.causal, "key_padding": key_padding}
-        scores = self.network(block_sums(tokens, self.block_size, **options))
+        scores = self.network(block_sums(tokens, self.block_size, **options)).to(q.dtype)
         if not (self.training and self.noise):
             return scores
         step = int(self.n_updates)
