@@ -69,8 +69,8 @@ FAULTS = [
     Fault(
         "both attentions of a layer share one cache",
         "transformer/blocks.py",
-        "kept = None if cache is None else cache.memory",
-        "kept = None if cache is None else cache.own",
+        "(cache.own, cache.memory)",
+        "(cache.own, cache.own)",
         "transformer/test_blocks.py::test_layer_caches_hold_own_keys_and_those_of_the_memory_apart",
     ),
     Fault(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from jaxtyping import Bool, Float
@@ -63,7 +65,8 @@ class KVCache:
         """Store new keys and values after the old ones; returns all of them.
 
         Raises:
-            ValueError: if batch or heads differ from those of the keys already here.
+            ValueError: if batch or heads differ from those of the keys already here; then nothing
+                is stored.
         """
         if self.k is not None and self.k.shape[0] != k.shape[0]:
             raise ValueError(
@@ -75,9 +78,25 @@ class KVCache:
                 f"the cache holds heads of (h, d_head) = {tuple(self.k.shape[1::2])}, "
                 f"got {tuple(k.shape[1::2])}; each layer needs its own cache"
             )
-        self.k = k if self.k is None else torch.cat([self.k, k], dim=-2)
-        self.v = v if self.v is None else torch.cat([self.v, v], dim=-2)
-        return self.k, self.v
+        if self.k is not None and self.v is not None:
+            k, v = torch.cat([self.k, k], dim=-2), torch.cat([self.v, v], dim=-2)
+        self.k, self.v = k, v
+        return k, v
+
+
+@contextmanager
+def unchanged_if_refused(*caches: KVCache | None) -> Iterator[None]:
+    """A call that raises inside leaves the caches as they were, so that it can be made again.
+
+    Costs nothing: a cache that grows takes other tensors and changes none.
+    """
+    before = [(cache, cache.k, cache.v, cache.n_dropped) for cache in caches if cache is not None]
+    try:
+        yield
+    except BaseException:
+        for cache, k, v, n_dropped in before:
+            cache.k, cache.v, cache.n_dropped = k, v, n_dropped
+        raise
 
 
 class MultiHeadAttention(nn.Module):
@@ -200,9 +219,21 @@ class MultiHeadAttention(nn.Module):
 
         Raises:
             ValueError: if shapes do not fit, a pattern or positions meet cross-attention, or a
-                router meets a mask or a cache.
+                router meets a mask or a cache. A refused call leaves the cache as it was.
             TypeError: if mask or key_padding is not bool.
         """
+        with unchanged_if_refused(cache):
+            return self._attend(x, context, mask, key_padding, cache, return_weights)
+
+    def _attend(
+        self,
+        x: Tensor,
+        context: Tensor | None,
+        mask: Tensor | None,
+        key_padding: Tensor | None,
+        cache: KVCache | None,
+        return_weights: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         if x.dim() != 3 or x.shape[-1] != self.query.in_features:
             raise ValueError(
                 f"x must be (b, n, d_model={self.query.in_features}), got {tuple(x.shape)}"

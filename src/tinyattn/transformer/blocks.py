@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.content.router import RulePerHead
-from tinyattn.transformer.attention import KVCache, MultiHeadAttention
+from tinyattn.transformer.attention import KVCache, MultiHeadAttention, unchanged_if_refused
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.feedforward import FeedForward
 from tinyattn.transformer.positions import Positions
@@ -123,7 +123,7 @@ class DecoderLayer(nn.Module):
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "b n d_model"]:
         """Raises ValueError if the layer reads a memory and none came, or the other way round,
-        or if x and memory are batches of different sizes."""
+        or if x and memory are batches of different sizes. Then the cache is left as it was."""
         if (memory is None) != (self.cross_attention is None):
             raise ValueError(
                 "this layer has cross-attention and needs memory, the encoder's output"
@@ -137,15 +137,15 @@ class DecoderLayer(nn.Module):
             )
         if memory is None and memory_padding is not None:
             raise ValueError("memory_padding needs the memory that it describes, got none")
-        own = None if cache is None else cache.own
-        x = self.around_attention(x, lambda x: self.attention(x, cache=own))
-        if self.cross_attention is not None:
-            read = self.cross_attention
-            kept = None if cache is None else cache.memory
-            x = self.around_cross_attention(
-                x, lambda x: read(x, memory, key_padding=memory_padding, cache=kept)
-            )
-        return self.around_feed_forward(x, self.feed_forward)
+        own, kept = (None, None) if cache is None else (cache.own, cache.memory)
+        with unchanged_if_refused(own, kept):
+            x = self.around_attention(x, lambda x: self.attention(x, cache=own))
+            if self.cross_attention is not None:
+                read = self.cross_attention
+                x = self.around_cross_attention(
+                    x, lambda x: read(x, memory, key_padding=memory_padding, cache=kept)
+                )
+            return self.around_feed_forward(x, self.feed_forward)
 
 
 def _feed_forward(config: TransformerConfig) -> FeedForward:

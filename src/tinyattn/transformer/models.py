@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tinyattn.checks import whole_numbers
 from tinyattn.content.router import Router, RulePerHead, own_copy
 from tinyattn.patterns import Causal, Pattern
+from tinyattn.transformer.attention import KVCache, unchanged_if_refused
 from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, LayerCache
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.embedding import Embedding
@@ -80,6 +81,10 @@ class DecoderCache:
     def __len__(self) -> int:
         return len(self.layers[0].own)
 
+    def parts(self) -> list[KVCache]:
+        """The caches of all attentions."""
+        return [part for layer in self.layers for part in (layer.own, layer.memory)]
+
 
 class Decoder(nn.Module):
     """A stack of causal layers that scores the next token at every position.
@@ -147,16 +152,18 @@ class Decoder(nn.Module):
             cache: what the model remembers of earlier tokens; it grows by the n new ones.
 
         Raises:
-            ValueError: if memory is missing or not wanted, or cache is another model's.
+            ValueError: if memory is missing or not wanted, or cache is another model's. A refused
+                call leaves the cache as it was, in every layer.
             TypeError: if cache does not come from `new_cache`.
         """
         if cache is not None:
             self._check_cache(cache)
         x = self.embedding(tokens, start=0 if cache is None else len(cache))
         caches = [None] * len(self.layers) if cache is None else cache.layers
-        for layer, kept in zip(self.layers, caches, strict=True):
-            x = layer(x, memory, memory_padding=memory_padding, cache=kept)
-        return self.to_logits(self.norm(x))
+        with unchanged_if_refused(*([] if cache is None else cache.parts())):
+            for layer, kept in zip(self.layers, caches, strict=True):
+                x = layer(x, memory, memory_padding=memory_padding, cache=kept)
+            return self.to_logits(self.norm(x))
 
     def _check_cache(self, cache: DecoderCache) -> None:
         if not isinstance(cache, DecoderCache):
