@@ -125,7 +125,7 @@ FAULTS = [
     Fault(
         "padding may be of another length",
         "families/shapes.py",
-        "if key_padding.shape != (k.shape[0], k.shape[2]):",
+        "if key_padding.shape != shape:",
         "if False:",
         OF_LINEAR + "what_does_not_fit_is_refused",
     ),

@@ -48,8 +48,8 @@ FAULTS = [
     Fault(
         "padding falls on the first keys instead of those that are left",
         "transformer/attention.py",
-        "return key_padding[:, n_k - len(j) :]",
-        "return key_padding[:, : len(j)]",
+        "key_padding[:, key_padding.shape[1] - len(j) :]",
+        "key_padding[:, : len(j)]",
         "transformer/test_rolling_cache.py::test_padding_names_every_key_so_far_and_falls_on_those_that_are_left",
     ),
     Fault(

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.dense import attention
-from tinyattn.families.shapes import check_heads, check_sizes
+from tinyattn.families.shapes import check_heads, check_padding, check_sizes
 
 
 def compressed_attention(
@@ -110,13 +110,22 @@ class Linformer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b n d_model"], *, key_padding: Bool[Tensor, "b n"] | None = None
     ) -> Float[Tensor, "b n d_model"]:
-        """Raises ValueError if x is not (b, n, d_model), or longer than the mixtures."""
+        """NaN in padded tokens of x counts as zero.
+
+        Raises:
+            ValueError: if x is not (b, n, d_model) or longer than the mixtures, or key_padding
+                not (b, n).
+            TypeError: if key_padding is not bool.
+        """
         longest = self.mix_keys.shape[1]
         if x.dim() != 3 or x.shape[-1] != self.query.in_features or x.shape[1] > longest:
             raise ValueError(
                 f"x must be (b, n, d_model={self.query.in_features}) with n up to {longest}, "
                 f"got {tuple(x.shape)}"
             )
+        if key_padding is not None:
+            check_padding(key_padding, x.shape[:2])
+            x = x.masked_fill(~(key_padding[..., None] | x.isfinite()), 0.0)  # 0 · NaN is NaN
         q, k, v = (
             f(x).unflatten(2, (self.n_heads, -1)).transpose(1, 2)
             for f in (self.query, self.key, self.value)

@@ -28,14 +28,17 @@ def check_heads(q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None = No
         raise TypeError(
             f"q, k and v must share one float dtype, got {q.dtype}, {k.dtype}, {v.dtype}"
         )
-    if key_padding is None:
-        return
+    if key_padding is not None:
+        check_padding(key_padding, (k.shape[0], k.shape[2]))
+
+
+def check_padding(key_padding: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse a padding that is not one bool for each key: `shape` is (b, n_k)."""
     if key_padding.dtype != torch.bool:
         raise TypeError(f"key_padding must be bool, True = real, got {key_padding.dtype}")
-    if key_padding.shape != (k.shape[0], k.shape[2]):
+    if key_padding.shape != shape:
         raise ValueError(
-            f"key_padding must be (b, n_k) = {(k.shape[0], k.shape[2])}, "
-            f"got {tuple(key_padding.shape)}"
+            f"key_padding must be (b, n_k) = {tuple(shape)}, got {tuple(key_padding.shape)}"
         )
 
 

@@ -24,6 +24,7 @@ from tinyattn.engine import sparse_attention
 from tinyattn.groups import schedule
 from tinyattn.patterns import Pattern
 from tinyattn.patterns.base import QUERIES_PER_GROUP
+from tinyattn.transformer.padding import check_padding, finite_padding
 from tinyattn.transformer.positions import Positions
 
 
@@ -211,7 +212,8 @@ class MultiHeadAttention(nn.Module):
             x: token vectors that ask.
             context: token vectors that are read (cross-attention); x itself if not given.
             mask: (n_q, n_k) or (b, 1 or h, n_q, n_k), True where a query may read.
-            key_padding: True where a key is a real token, False where it fills up the batch.
+            key_padding: True where a key is a real token, False where it fills up the batch;
+                what stands there, NaN too, reaches no real token and no gradient.
             cache: self-attention appends its keys here and reads all that it holds, n_k in
                 number; cross-attention fills it once and then reads it instead of `context`,
                 which has to be the same each time.
@@ -243,6 +245,12 @@ class MultiHeadAttention(nn.Module):
         routed = has_router(self.pattern)
         if routed and (mask is not None or cache is not None):
             self._refuse_with_router("mask" if cache is None else "cache")
+        if key_padding is not None:
+            self._check_padding(key_padding, x, context, cache)
+            if context is None:
+                x = finite_padding(x, key_padding[:, key_padding.shape[1] - x.shape[1] :])
+            else:
+                context = finite_padding(context, key_padding)
         q = self.split_heads(self.query(x))
         if context is None:
             q, k, v, i, j = self._self_attend(x, q, cache)
@@ -250,7 +258,9 @@ class MultiHeadAttention(nn.Module):
             k, v = self._read_context(context, cache)
             i, j = self._places(q.shape[-2], q), self._places(k.shape[-2], q)
         if key_padding is not None:
-            key_padding = self._check_padding(key_padding, q, j)
+            key_padding = key_padding[:, key_padding.shape[1] - len(j) :]  # of the keys at hand
+            # a weight of zero would not silence a product that has become infinite
+            k, v = (x.masked_fill(~key_padding[:, None, :, None], 0.0) for x in (k, v))
         if routed:
             return self._route(q, k, v, key_padding, return_weights)
         whole = mask is None and not return_weights and not self.positions.in_scores
@@ -368,23 +378,14 @@ class MultiHeadAttention(nn.Module):
     def _places(self, n: int, like: Tensor) -> Tensor:
         return torch.arange(n, device=like.device)
 
-    def _check_padding(self, key_padding: Tensor, q: Tensor, j: Tensor) -> Tensor:
-        """The padding of the keys at hand, out of that of all keys so far."""
-        if key_padding.dtype != torch.bool:
-            raise TypeError(
-                f"key_padding must be bool with True for a real token, got {key_padding.dtype}"
-            )
-        b, n_k = q.shape[0], int(j[0]) + len(j) if len(j) else 0
-        if key_padding.shape != (b, n_k):
-            raise ValueError(
-                "key_padding must have one entry for each key, cached ones included: "
-                f"(b, n_k) = {(b, n_k)}, got {tuple(key_padding.shape)}"
-            )
-        if key_padding.device != q.device:
-            raise ValueError(
-                f"key_padding must be on the device of x, {q.device}, got {key_padding.device}"
-            )
-        return key_padding[:, n_k - len(j) :]
+    def _check_padding(
+        self, key_padding: Tensor, x: Tensor, context: Tensor | None, cache: KVCache | None
+    ) -> None:
+        """Refuse all but one entry for each key so far, those that a cache has seen included."""
+        n_cached = 0 if cache is None or context is not None else len(cache)
+        n_k = n_cached + (x if context is None else context).shape[1]
+        each = "key, cached ones included"
+        check_padding(key_padding, (x.shape[0], n_k), x.device, each=each)
 
     def _readable(
         self,

@@ -11,6 +11,7 @@ from tinyattn.content.router import RulePerHead
 from tinyattn.transformer.attention import KVCache, MultiHeadAttention, unchanged_if_refused
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.feedforward import FeedForward
+from tinyattn.transformer.padding import check_padding, finite_padding
 from tinyattn.transformer.positions import Positions
 
 
@@ -69,6 +70,11 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b n d_model"], *, key_padding: Bool[Tensor, "b n"] | None = None
     ) -> Float[Tensor, "b n d_model"]:
+        """NaN in padded tokens of x counts as zero. Raises as `MultiHeadAttention` does."""
+        if key_padding is not None and x.dim() == 3:
+            check_padding(key_padding, x.shape[:2], x.device)
+            # here as well as in the attention, since the sum goes around it
+            x = finite_padding(x, key_padding)
         x = self.around_attention(x, lambda x: self.attention(x, key_padding=key_padding))
         return self.around_feed_forward(x, self.feed_forward)
 
@@ -135,8 +141,10 @@ class DecoderLayer(nn.Module):
                 f"memory must hold a sequence for each of the {len(x)} target sequences, "
                 f"got {len(memory)}"
             )
-        if memory is None and memory_padding is not None:
-            raise ValueError("memory_padding needs the memory that it describes, got none")
+        if memory_padding is not None:
+            if memory is None:
+                raise ValueError("memory_padding needs the memory that it describes, got none")
+            check_padding(memory_padding, memory.shape[:2], x.device, name="memory_padding")
         own, kept = (None, None) if cache is None else (cache.own, cache.memory)
         with unchanged_if_refused(own, kept):
             x = self.around_attention(x, lambda x: self.attention(x, cache=own))
