@@ -131,7 +131,29 @@ REFUSED = {
     "queries of three axes": (lambda: grouped_attention(Q[0], torch.zeros(1, 5, 5, 3), torch.zeros(1, 5, 5, 3)), ValueError, r"a divisor of h, got q \(4, 5, 3\)"),
     "keys of three axes": (lambda: grouped_attention(torch.zeros(1, 5, 5, 3), Q[0], Q[0]), ValueError, r"and k \(4, 5, 3\)"),
     "values of other keys": (lambda: talking_heads_attention(Q, Q, Q[:, :, 1:], ONE, ONE), ValueError, "share b and n_k"),
+    "a mask of no heads": (lambda: masked(2, 5, 5), ValueError, r"mask must be \(n_q, n_k\) or .* got \(2, 5, 5\)"),
+    "a mask of five axes": (lambda: masked(1, 2, 2, 5, 5), ValueError, r"mask must be \(n_q, n_k\) or .* got \(1, 2, 2, 5, 5\)"),
+    "a mask of the heads of keys": (lambda: masked(1, 2, 5, 5), ValueError, r"\(1, 4, 5, 5\), got \(1, 2, 5, 5\)"),
+    "a mask of too few heads": (lambda: masked(1, 3, 5, 5), ValueError, r"\(1, 4, 5, 5\), got \(1, 3, 5, 5\)"),
+    "a mask of other sequences": (lambda: masked(2, 4, 5, 5), ValueError, r"\(1, 4, 5, 5\), got \(2, 4, 5, 5\)"),
+    "a mask of other keys": (lambda: masked(5, 4), ValueError, r"\(1, 4, 5, 5\), got \(5, 4\)"),
+    "a mask of numbers": (lambda: grouped_attention(Q, K2, K2, torch.ones(5, 5)), TypeError, "mask must be bool .* got torch.float32"),
+    "a mask of a layer": (lambda: GroupedQueryAttention(8, 4, 2)(torch.zeros(2, 5, 8), mask=torch.ones(2, 5, 5).bool()), ValueError, "needs a head axis of 1"),
 }  # fmt: skip
+
+
+def masked(*shape):
+    return grouped_attention(Q, K2, K2, torch.ones(shape, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("b", [1, 2, 4])
+def test_a_mask_for_each_sequence_falls_on_that_sequence(b):
+    q, k, v = (x.detach() for x in heads(b=b, h=4))
+    mask = torch.stack([Window(w).mask(9) for w in range(b)])[:, None]
+    found = grouped_attention(q, k[:, :2], v[:, :2], mask)
+    for at in range(b):
+        one = slice(at, at + 1)
+        assert_same(found[one], grouped_attention(q[one], k[one, :2], v[one, :2], mask[at, 0]))
 
 
 @pytest.mark.usefixtures("refusals")

@@ -228,6 +228,13 @@ FAULTS = [
         OF_PRIOR + "zeros_under_a_causal_mask_are_the_running_mean",
     ),
     Fault(
+        "a mask of three axes falls on groups of heads",
+        "families/heads.py",
+        "if mask.dim() not in (2, 4):",
+        "if False:",
+        OF_HEADS + "what_does_not_fit_is_refused",
+    ),
+    Fault(
         "neighbouring heads read different keys",
         "families/heads.py",
         "q = q.unflatten(1, (k.shape[1], -1))",
