@@ -117,6 +117,15 @@ def test_a_forbidden_key_stays_forbidden_when_heads_talk():
     assert after.isfinite().all()
 
 
+def test_talking_heads_do_not_overflow_where_attention_does_not():
+    q = torch.full(
+        (1, 2, 3, 64), 40.0, dtype=torch.float16
+    )  # q · k is 102,400, float16 ends at 65,504
+    v, one = torch.randn(1, 2, 3, 4, generator=torch.Generator().manual_seed(0)), torch.eye(2)
+    found = talking_heads_attention(q, q, v.half(), one.half(), one.half())
+    assert_same(found, attention(q, q, v.half()), rtol=1e-3, atol=1e-3)
+
+
 Q, K2, ONE = torch.zeros(1, 4, 5, 3), torch.zeros(1, 2, 5, 3), torch.eye(4)
 REFUSED = {
     "groups that do not come out": (lambda: grouped_attention(Q, torch.zeros(1, 3, 5, 3), torch.zeros(1, 3, 5, 3)), ValueError, "a divisor of h"),

@@ -195,7 +195,7 @@ FAULTS = [
     Fault(
         "ETC's labels are not scaled",
         "transformer/etc.py",
-        "q @ self.a_key.T * scale",
+        "(q * scale) @ self.a_key.T",
         "q @ self.a_key.T",
         "transformer/test_etc.py::test_attention_with_the_labels_equals_the_loops",
     ),

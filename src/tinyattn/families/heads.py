@@ -169,6 +169,7 @@ def talking_heads_attention(
             f"mix_scores must be (h_k={h_k}, h) and mix_weights (h, h_v={h_v}), "
             f"got {tuple(mix_scores.shape)} and {tuple(mix_weights.shape)}"
         )
-    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])  # (b, h_k, n_q, n_k)
+    # q is scaled before the product, as in `attention`: float16 ends at 65,504
+    scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(2, 3)  # (b, h_k, n_q, n_k)
     weights = masked_softmax(torch.einsum("bmij,mh->bhij", scores, mix_scores), mask)
     return torch.einsum("bhij,hm->bmij", weights, mix_weights) @ v

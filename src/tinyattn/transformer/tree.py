@@ -63,7 +63,7 @@ class EdgeTypes(Positions):
         j: Int64[Tensor, "n_k"],
         scale: float,
     ) -> Float[Tensor, "b h n_q n_k"]:
-        by_type = q @ self.r.T * scale  # (b, h, n_q, n_types)
+        by_type = (q * scale) @ self.r.T  # (b, h, n_q, n_types)
         types = self.types[i[:, None], j]
         return by_type.gather(-1, types.expand(*q.shape[:2], -1, -1))
 
