@@ -148,6 +148,8 @@ REFUSED = {
     "a mask of other keys": (lambda: masked(5, 4), ValueError, r"\(1, 4, 5, 5\), got \(5, 4\)"),
     "a mask of numbers": (lambda: grouped_attention(Q, K2, K2, torch.ones(5, 5)), TypeError, "mask must be bool .* got torch.float32"),
     "a mask of a layer": (lambda: GroupedQueryAttention(8, 4, 2)(torch.zeros(2, 5, 8), mask=torch.ones(2, 5, 5).bool()), ValueError, "needs a head axis of 1"),
+    "values of another dtype": (lambda: talking_heads_attention(Q, Q, Q.double(), ONE, ONE), TypeError, "must share one float dtype, got torch.float32, torch.float64"),
+    "mixtures of another dtype": (lambda: talking_heads_attention(Q, Q, Q, ONE, ONE.half()), TypeError, "mix_scores and mix_weights must share one float dtype"),
 }  # fmt: skip
 
 

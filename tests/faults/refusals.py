@@ -66,4 +66,25 @@ FAULTS = [
         "if x is v else x for x in (q, k, v))\n    means",
         "families/test_padding.py::test_gradients_of_real_tokens_do_not_depend_on_what_stands_in_padded_ones",
     ),
+    Fault(
+        "mixtures of another dtype meet the products as they are",
+        "families/compress.py",
+        "check_dtypes(q=q, mix_keys=mix_keys, mix_values=mix_values)",
+        "pass",
+        "families/test_dtypes.py::test_mixtures_of_another_dtype_are_refused",
+    ),
+    Fault(
+        "a state takes whole numbers and changes its dtype",
+        "families/linear.py",
+        "check_dtypes(q=q, k=k, v=v)",
+        "pass",
+        "families/test_dtypes.py::test_a_state_refuses_tokens_of_another_dtype_and_stays_what_it_was",
+    ),
+    Fault(
+        "one dtype is enough, float or not",
+        "families/shapes.py",
+        "not dtypes[0].is_floating_point or len",
+        "len",
+        "families/test_dtypes.py::test_a_state_refuses_tokens_of_another_dtype_and_stays_what_it_was",
+    ),
 ]

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.dense import attention
-from tinyattn.families.shapes import check_heads, check_padding, check_sizes
+from tinyattn.families.shapes import check_dtypes, check_heads, check_padding, check_sizes
 
 
 def compressed_attention(
@@ -54,6 +54,7 @@ def compressed_attention(
         True
     """
     check_heads(q, k, v, key_padding)
+    check_dtypes(q=q, mix_keys=mix_keys, mix_values=mix_values)
     h, n_k = k.shape[1:3]
     for name, mix in (("mix_keys", mix_keys), ("mix_values", mix_values)):
         if mix.dim() not in (2, 3) or mix.shape[-1] != n_k or mix.shape[:-2] not in ((), (h,)):

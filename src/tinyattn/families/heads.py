@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.dense import attention, check_mask, masked_softmax
-from tinyattn.families.shapes import check_heads, check_sizes
+from tinyattn.families.shapes import check_dtypes, check_heads, check_sizes
 
 
 def grouped_attention(
@@ -158,6 +158,7 @@ def talking_heads_attention(
     """
     check_heads(q, k, k)
     check_heads(v, v, v)
+    check_dtypes(q=q, v=v, mix_scores=mix_scores, mix_weights=mix_weights)
     if v.shape[0] != k.shape[0] or v.shape[2] != k.shape[2]:
         raise ValueError(
             f"k and v must share b and n_k, got k {tuple(k.shape)} and v {tuple(v.shape)}"
