@@ -62,8 +62,8 @@ FAULTS = [
     Fault(
         "epsilon keeps torch's default",
         "transformer/blocks.py",
-        "nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)",
-        "nn.LayerNorm(config.d_model)",
+        "self.norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)",
+        "self.norm = nn.LayerNorm(config.d_model)",
         "transformer/test_blocks.py::test_epsilon_stands_inside_the_root",
     ),
     Fault(

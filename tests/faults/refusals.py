@@ -87,4 +87,25 @@ FAULTS = [
         "len",
         "families/test_dtypes.py::test_a_state_refuses_tokens_of_another_dtype_and_stays_what_it_was",
     ),
+    Fault(
+        "a tree broadcasts a padding of any shape",
+        "transformer/tree.py",
+        "check_padding(key_padding, tokens.shape, tokens.device)",
+        "pass",
+        "transformer/test_tree_layers.py::test_what_a_tree_cannot_read_is_refused",
+    ),
+    Fault(
+        "vectors pass for the numbers of tokens",
+        "transformer/embedding.py",
+        "if tokens.is_floating_point() or tokens.is_complex() or",
+        "if",
+        "transformer/test_tree_layers.py::test_what_a_tree_cannot_read_is_refused",
+    ),
+    Fault(
+        "the norm after a stack has an epsilon of its own",
+        "transformer/blocks.py",
+        "return nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)",
+        "return nn.LayerNorm(config.d_model)",
+        "transformer/test_config.py::test_every_norm_of_every_model_has_the_epsilon_of_the_config",
+    ),
 ]

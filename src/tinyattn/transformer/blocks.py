@@ -41,6 +41,13 @@ class Residual(nn.Module):
         return self.norm(x + self.dropout(sublayer(x)))
 
 
+def last_norm(config: TransformerConfig) -> nn.Module:
+    """What stands after a stack: a LayerNorm where each layer normalises first, else nothing."""
+    if config.norm_first:
+        return nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+    return nn.Identity()
+
+
 class EncoderLayer(nn.Module):
     """Self-attention, then a position-wise feed-forward layer, each inside a `Residual`.
 

@@ -12,7 +12,7 @@ from tinyattn.checks import whole_numbers
 from tinyattn.content.router import Router, RulePerHead, own_copy
 from tinyattn.patterns import Causal, Pattern
 from tinyattn.transformer.attention import KVCache, unchanged_if_refused
-from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, LayerCache
+from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, LayerCache, last_norm
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.embedding import Embedding
 from tinyattn.transformer.generate import evaluating, generate
@@ -52,7 +52,7 @@ class Encoder(nn.Module):
             EncoderLayer(config, pattern=rule, positions=positions)
             for rule, positions in zip(_in_layers(pattern, config), in_layers, strict=True)
         )
-        self.norm = _last_norm(config)
+        self.norm = last_norm(config)
 
     def forward(
         self,
@@ -125,7 +125,7 @@ class Decoder(nn.Module):
             )
             for rule, positions in zip(_in_layers(pattern, config), in_layers, strict=True)
         )
-        self.norm = _last_norm(config)
+        self.norm = last_norm(config)
         self.to_logits = nn.Linear(config.d_model, config.vocab_size, bias=False)
         if config.tie_embeddings:
             self.to_logits.weight = self.embedding.table.weight
@@ -274,9 +274,3 @@ def _causal(pattern: RulePerHead | None) -> RulePerHead:
             f"a decoder needs a causal router, such as with causal=True, got {pattern}"
         )
     return pattern & Causal() if isinstance(pattern, Pattern) else pattern
-
-
-def _last_norm(config: TransformerConfig) -> nn.Module:
-    if config.norm_first:
-        return nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
-    return nn.Identity()
