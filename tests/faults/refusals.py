@@ -108,4 +108,18 @@ FAULTS = [
         "return nn.LayerNorm(config.d_model)",
         "transformer/test_config.py::test_every_norm_of_every_model_has_the_epsilon_of_the_config",
     ),
+    Fault(
+        "a step follows a gradient that is no number",
+        "training.py",
+        '_check_finite("norm of the gradient", norm.item(), step)',
+        "pass",
+        "test_training.py::test_a_gradient_that_is_no_number_leaves_the_model_as_it_was",
+    ),
+    Fault(
+        "a largest norm of nan lets everything through",
+        "training.py",
+        "not max_norm > 0",
+        "max_norm <= 0",
+        "test_training.py::test_what_cannot_train_is_refused",
+    ),
 ]
