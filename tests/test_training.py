@@ -95,8 +95,9 @@ def test_long_gradients_are_shortened(monkeypatch):
     clip = nn.utils.clip_grad_norm_
 
     def spy(parameters, max_norm):
-        clip(parameters, max_norm)
+        before = clip(parameters, max_norm)
         norms.append(parameters[0].grad.norm().item())
+        return before
 
     monkeypatch.setattr(nn.utils, "clip_grad_norm_", spy)
     some, standard = {"max_norm": 0.5}, {}
@@ -138,7 +139,40 @@ def test_a_loss_that_is_no_number_stops_the_training_and_says_when():
         train([x], lambda _: x.sum() * next(losses), 5, lr=0.1)
 
 
-@pytest.mark.parametrize("wrong", [{"steps": 0}, {"lr": 0.0}, {"max_norm": -1.0}])
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_gradient_that_is_no_number_leaves_the_model_as_it_was(at):
+    x, steps = nn.Parameter(torch.tensor([4.0, 1.0])), iter(range(5))
+
+    def loss(_: torch.Generator) -> torch.Tensor:
+        hidden = torch.zeros(1) if next(steps) == at else torch.ones(1)
+        return (x[0] * hidden).sqrt().sum() + x[1] ** 2  # the root is finite at 0, its slope is not
+
+    seen = []
+    with pytest.raises(FloatingPointError, match=f"gradient must stay finite, got .* at step {at}"):
+        train([x], loss, at + 1, lr=0.1, after_step=lambda: seen.append(x.detach().clone()))
+    assert len(seen) == at
+    assert torch.equal(x, seen[-1] if seen else torch.tensor([4.0, 1.0]))
+
+
+@pytest.mark.parametrize("wrong", [{"steps": 2.5}, {"steps": True}, {"warmup": 0.5}])
+@pytest.mark.usefixtures("refusals")
+def test_steps_are_whole_numbers(wrong):
+    arguments = {"steps": 1, "lr": 0.1} | wrong
+    with pytest.raises(TypeError, match="must be a whole number"):
+        train([nn.Parameter(torch.ones(1))], lambda _: torch.tensor(0.0), **arguments)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps": 0},
+        {"lr": 0.0},
+        {"lr": math.nan},
+        {"lr": math.inf},
+        {"max_norm": -1.0},
+        {"max_norm": math.nan},
+    ],
+)
 def test_what_cannot_train_is_refused(wrong):
     arguments = {"steps": 1, "lr": 0.1} | wrong
     name, value = next(iter(wrong.items()))

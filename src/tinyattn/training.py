@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from tinyattn.checks import whole_numbers
+
 
 def train(
     model: nn.Module | Iterable[nn.Parameter],
@@ -50,7 +52,9 @@ def train(
 
     Raises:
         ValueError: if steps, lr or max_norm is not positive, or there is nothing to train.
-        FloatingPointError: if the loss stops being a finite number; says at which step.
+        TypeError: if steps or warmup is no whole number.
+        FloatingPointError: if the loss or its gradient stops being finite; says at which step.
+            The model is left as the step before made it.
 
     Source:
         Loshchilov and Hutter 2019, "Decoupled weight decay regularization" (arXiv:1711.05101);
@@ -62,9 +66,10 @@ def train(
         >>> len(losses), round(x.item(), 2)
         (200, 1.0)
     """
-    if steps < 1 or lr <= 0 or max_norm <= 0:
+    whole_numbers(steps=steps, warmup=warmup)
+    if steps < 1 or not 0 < lr < math.inf or not max_norm > 0:
         raise ValueError(
-            "steps, lr and max_norm must be positive, "
+            "steps, lr and max_norm must be positive, and lr finite, "
             f"got steps={steps}, lr={lr}, max_norm={max_norm}"
         )
     if isinstance(model, nn.Module):
@@ -89,20 +94,25 @@ def train(
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(step, steps, lr, warmup)
             loss = loss_of_step(generator)
+            losses.append(loss.item())
+            _check_finite("loss", losses[-1], step)
             optimizer.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(parameters, max_norm)
+            norm = nn.utils.clip_grad_norm_(parameters, max_norm)
+            _check_finite("norm of the gradient", norm.item(), step)
             optimizer.step()
             if after_step is not None:
                 after_step()
-            losses.append(loss.item())
-            if not math.isfinite(losses[-1]):
-                raise FloatingPointError(
-                    f"the loss must stay finite, got {losses[-1]} at step {step}; "
-                    "a lower lr or a longer warmup usually helps"
-                )
             bar.advance(f"loss {losses[-1]:.3f}")
     return losses
+
+
+def _check_finite(what: str, number: float, step: int) -> None:
+    if not math.isfinite(number):
+        raise FloatingPointError(
+            f"the {what} must stay finite, got {number} at step {step}; "
+            "a lower lr or a longer warmup usually helps"
+        )
 
 
 def learning_rate(step: int, steps: int, highest: float, warmup: int = 100) -> float:

@@ -117,6 +117,15 @@ def test_a_forbidden_key_stays_forbidden_when_heads_talk():
     assert after.isfinite().all()
 
 
+def test_talking_heads_do_not_overflow_where_attention_does_not():
+    q = torch.full(
+        (1, 2, 3, 64), 40.0, dtype=torch.float16
+    )  # q · k is 102,400, float16 ends at 65,504
+    v, one = torch.randn(1, 2, 3, 4, generator=torch.Generator().manual_seed(0)), torch.eye(2)
+    found = talking_heads_attention(q, q, v.half(), one.half(), one.half())
+    assert_same(found, attention(q, q, v.half()), rtol=1e-3, atol=1e-3)
+
+
 Q, K2, ONE = torch.zeros(1, 4, 5, 3), torch.zeros(1, 2, 5, 3), torch.eye(4)
 REFUSED = {
     "groups that do not come out": (lambda: grouped_attention(Q, torch.zeros(1, 3, 5, 3), torch.zeros(1, 3, 5, 3)), ValueError, "a divisor of h"),
@@ -131,7 +140,31 @@ REFUSED = {
     "queries of three axes": (lambda: grouped_attention(Q[0], torch.zeros(1, 5, 5, 3), torch.zeros(1, 5, 5, 3)), ValueError, r"a divisor of h, got q \(4, 5, 3\)"),
     "keys of three axes": (lambda: grouped_attention(torch.zeros(1, 5, 5, 3), Q[0], Q[0]), ValueError, r"and k \(4, 5, 3\)"),
     "values of other keys": (lambda: talking_heads_attention(Q, Q, Q[:, :, 1:], ONE, ONE), ValueError, "share b and n_k"),
+    "a mask of no heads": (lambda: masked(2, 5, 5), ValueError, r"mask must be \(n_q, n_k\) or .* got \(2, 5, 5\)"),
+    "a mask of five axes": (lambda: masked(1, 2, 2, 5, 5), ValueError, r"mask must be \(n_q, n_k\) or .* got \(1, 2, 2, 5, 5\)"),
+    "a mask of the heads of keys": (lambda: masked(1, 2, 5, 5), ValueError, r"\(1, 4, 5, 5\), got \(1, 2, 5, 5\)"),
+    "a mask of too few heads": (lambda: masked(1, 3, 5, 5), ValueError, r"\(1, 4, 5, 5\), got \(1, 3, 5, 5\)"),
+    "a mask of other sequences": (lambda: masked(2, 4, 5, 5), ValueError, r"\(1, 4, 5, 5\), got \(2, 4, 5, 5\)"),
+    "a mask of other keys": (lambda: masked(5, 4), ValueError, r"\(1, 4, 5, 5\), got \(5, 4\)"),
+    "a mask of numbers": (lambda: grouped_attention(Q, K2, K2, torch.ones(5, 5)), TypeError, "mask must be bool .* got torch.float32"),
+    "a mask of a layer": (lambda: GroupedQueryAttention(8, 4, 2)(torch.zeros(2, 5, 8), mask=torch.ones(2, 5, 5).bool()), ValueError, "needs a head axis of 1"),
+    "values of another dtype": (lambda: talking_heads_attention(Q, Q, Q.double(), ONE, ONE), TypeError, "must share one float dtype, got torch.float32, torch.float64"),
+    "mixtures of another dtype": (lambda: talking_heads_attention(Q, Q, Q, ONE, ONE.half()), TypeError, "mix_scores and mix_weights must share one float dtype"),
 }  # fmt: skip
+
+
+def masked(*shape):
+    return grouped_attention(Q, K2, K2, torch.ones(shape, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("b", [1, 2, 4])
+def test_a_mask_for_each_sequence_falls_on_that_sequence(b):
+    q, k, v = (x.detach() for x in heads(b=b, h=4))
+    mask = torch.stack([Window(w).mask(9) for w in range(b)])[:, None]
+    found = grouped_attention(q, k[:, :2], v[:, :2], mask)
+    for at in range(b):
+        one = slice(at, at + 1)
+        assert_same(found[one], grouped_attention(q[one], k[one, :2], v[one, :2], mask[at, 0]))
 
 
 @pytest.mark.usefixtures("refusals")

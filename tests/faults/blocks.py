@@ -62,15 +62,15 @@ FAULTS = [
     Fault(
         "epsilon keeps torch's default",
         "transformer/blocks.py",
-        "nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)",
-        "nn.LayerNorm(config.d_model)",
+        "self.norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)",
+        "self.norm = nn.LayerNorm(config.d_model)",
         "transformer/test_blocks.py::test_epsilon_stands_inside_the_root",
     ),
     Fault(
         "both attentions of a layer share one cache",
         "transformer/blocks.py",
-        "kept = None if cache is None else cache.memory",
-        "kept = None if cache is None else cache.own",
+        "(cache.own, cache.memory)",
+        "(cache.own, cache.own)",
         "transformer/test_blocks.py::test_layer_caches_hold_own_keys_and_those_of_the_memory_apart",
     ),
     Fault(

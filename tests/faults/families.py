@@ -125,7 +125,7 @@ FAULTS = [
     Fault(
         "padding may be of another length",
         "families/shapes.py",
-        "if key_padding.shape != (k.shape[0], k.shape[2]):",
+        "if key_padding.shape != shape:",
         "if False:",
         OF_LINEAR + "what_does_not_fit_is_refused",
     ),
@@ -228,6 +228,20 @@ FAULTS = [
         OF_PRIOR + "zeros_under_a_causal_mask_are_the_running_mean",
     ),
     Fault(
+        "talking heads are scaled after the product",
+        "families/heads.py",
+        "(q / math.sqrt(q.shape[-1])) @ k.transpose(2, 3)",
+        "q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])",
+        OF_HEADS + "talking_heads_do_not_overflow_where_attention_does_not",
+    ),
+    Fault(
+        "a mask of three axes falls on groups of heads",
+        "families/heads.py",
+        "if mask.dim() not in (2, 4):",
+        "if False:",
+        OF_HEADS + "what_does_not_fit_is_refused",
+    ),
+    Fault(
         "neighbouring heads read different keys",
         "families/heads.py",
         "q = q.unflatten(1, (k.shape[1], -1))",
@@ -251,8 +265,8 @@ FAULTS = [
     Fault(
         "talking heads are not scaled",
         "families/heads.py",
-        "k.transpose(2, 3) / math.sqrt(q.shape[-1])",
-        "k.transpose(2, 3)",
+        "q / math.sqrt(q.shape[-1])",
+        "q",
         OF_HEADS + "silent_heads_are_plain_attention",
     ),
 ]

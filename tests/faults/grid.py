@@ -294,7 +294,7 @@ FAULTS = [
     Fault(
         "edge vectors are not scaled with the scores",
         "transformer/tree.py",
-        "q @ self.r.T * scale",
+        "(q * scale) @ self.r.T",
         "q @ self.r.T",
         TREE_LAYERS + "test_a_typed_edge_adds_its_vector_to_the_key",
     ),

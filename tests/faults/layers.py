@@ -48,8 +48,8 @@ FAULTS = [
     Fault(
         "padding falls on the first keys instead of those that are left",
         "transformer/attention.py",
-        "return key_padding[:, n_k - len(j) :]",
-        "return key_padding[:, : len(j)]",
+        "key_padding[:, key_padding.shape[1] - len(j) :]",
+        "key_padding[:, : len(j)]",
         "transformer/test_rolling_cache.py::test_padding_names_every_key_so_far_and_falls_on_those_that_are_left",
     ),
     Fault(
@@ -195,7 +195,7 @@ FAULTS = [
     Fault(
         "ETC's labels are not scaled",
         "transformer/etc.py",
-        "q @ self.a_key.T * scale",
+        "(q * scale) @ self.a_key.T",
         "q @ self.a_key.T",
         "transformer/test_etc.py::test_attention_with_the_labels_equals_the_loops",
     ),

@@ -5,14 +5,14 @@ from tests.faults.fault import Fault
 FAULTS = [
     Fault(
         "a pre-norm stack has no last norm",
-        "transformer/models.py",
+        "transformer/blocks.py",
         "    if config.norm_first:\n",
         "    if False:\n",
         "transformer/test_models.py::test_an_encoder_equals_the_loops",
     ),
     Fault(
         "a post-norm stack is normalised twice",
-        "transformer/models.py",
+        "transformer/blocks.py",
         "    if config.norm_first:\n",
         "    if True:\n",
         "oracles/test_torch.py::test_an_encoder_equals_torchs_stack_with_the_norm_that_belongs_to_it",

@@ -62,7 +62,7 @@ FAULTS = [
     Fault(
         "Shaw's key part is not scaled",
         "transformer/relative.py",
-        "q @ self.a_key.T * scale",
+        "(q * scale) @ self.a_key.T",
         "q @ self.a_key.T",
         "transformer/test_relative.py::test_shaw_equals_the_loop_over_pairs",
     ),

@@ -20,8 +20,8 @@ FAULTS = [
     Fault(
         "gradients of any length are followed",
         "training.py",
-        "            nn.utils.clip_grad_norm_(parameters, max_norm)\n",
-        "",
+        "nn.utils.clip_grad_norm_(parameters, max_norm)",
+        "nn.utils.clip_grad_norm_(parameters, 1e9)",
         "test_training.py::test_long_gradients_are_shortened",
     ),
     Fault(

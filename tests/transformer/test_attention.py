@@ -337,7 +337,7 @@ CALLED_WRONG = {
     "a float mask": ((X,), {"mask": YES.float()}, TypeError, "mask must be bool .*, got torch.float32"),
     "padding of another length": (
         (X,), {"key_padding": YES[:2, :4]}, ValueError,
-        r"one entry for each key, cached ones included: \(b, n_k\) = \(2, 5\), got \(2, 4\)",
+        r"one entry for each key, cached ones included: \(b, n\) = \(2, 5\), got \(2, 4\)",
     ),
     "padding of another batch": ((X,), {"key_padding": YES[:3]}, ValueError, r"= \(2, 5\), got \(3, 5\)"),
     "integer padding": (

@@ -190,11 +190,11 @@ def test_gradients_of_deep_stacks_favour_pre_norm_at_the_bottom():
         ),
         (
             True, (torch.zeros(2, 3, 8),), {"memory_padding": torch.ones(2, 4, dtype=torch.bool)},
-            ValueError, r"\(b, n_k\) = \(2, 3\), got \(2, 4\)",
+            ValueError, r"\(b, n\) = \(2, 3\), got \(2, 4\)",
         ),
         (
             True, (torch.zeros(2, 3, 8),), {"memory_padding": torch.ones(2, 3)}, TypeError,
-            "key_padding must be bool .*, got torch.float32",
+            "memory_padding must be bool .*, got torch.float32",
         ),
     ],
 )  # fmt: skip
@@ -206,5 +206,5 @@ def test_a_memory_that_does_not_fit_is_refused(cross_attention, args, options, e
 
 @pytest.mark.usefixtures("refusals")
 def test_padding_that_does_not_fit_an_encoder_layer_is_refused():
-    with pytest.raises(ValueError, match=r"\(b, n_k\) = \(2, 4\), got \(2, 5\)"):
+    with pytest.raises(ValueError, match=r"\(b, n\) = \(2, 4\), got \(2, 5\)"):
         EncoderLayer(small())(torch.zeros(2, 4, 8), key_padding=torch.ones(2, 5, dtype=torch.bool))

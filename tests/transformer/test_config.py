@@ -7,7 +7,16 @@ import pytest
 import torch
 from torch import nn
 
-from tinyattn.transformer import Decoder, Encoder, Seq2Seq, Shaw, Sinusoidal, TransformerConfig
+from tinyattn.transformer import (
+    AxialTransformer,
+    BPTransformer,
+    Decoder,
+    Encoder,
+    Seq2Seq,
+    Shaw,
+    Sinusoidal,
+    TransformerConfig,
+)
 
 from .tiny import small
 
@@ -65,6 +74,23 @@ def test_models_keep_their_config():
     assert Encoder(config).config is config
     assert Decoder(config).config is config
     assert Seq2Seq(config).config is config
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize(
+    "model",
+    [
+        Encoder,
+        Decoder,
+        lambda config: BPTransformer(config, n=4, k=1),
+        lambda config: AxialTransformer(config, 2, 2, n_inner=1),
+    ],
+)
+def test_every_norm_of_every_model_has_the_epsilon_of_the_config(model, norm_first):
+    it = model(small(norm_first=norm_first, layer_norm_eps=0.25))
+    norms = [part for part in it.modules() if isinstance(part, nn.LayerNorm)]
+    assert {norm.eps for norm in norms} == {0.25}
+    assert isinstance(it.norm, nn.LayerNorm) is norm_first
 
 
 REFUSED = {

@@ -146,9 +146,9 @@ REFUSED = {
     ),
     "padding of another length": (
         (X,), {"global_positions": (4,), "key_padding": REAL[:, :4]}, ValueError,
-        r"key_padding must be \(b, n\) = \(2, 5\), got \(2, 4\)",
+        r"one entry for each token: \(b, n\) = \(2, 5\), got \(2, 4\)",
     ),
-    "integer padding": ((X,), {"key_padding": REAL.long()}, TypeError, "bool, .* got torch.int64"),
+    "integer padding": ((X,), {"key_padding": REAL.long()}, TypeError, "bool .* got torch.int64"),
 }  # fmt: skip
 
 

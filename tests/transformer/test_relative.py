@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyattn import MultiHeadAttention, attention
-from tinyattn.patterns import Causal, Full, Window
-from tinyattn.transformer import RoPE, Shaw, T5Bias
+from tinyattn.patterns import Causal, Full, Window, bp_transformer
+from tinyattn.transformer import EdgeTypes, EtcPositions, RoPE, Shaw, T5Bias
 
 from .. import reference
 from ..close import assert_same
@@ -246,3 +246,21 @@ def test_a_long_sequence_hears_of_its_distances_too(scheme):
     it, x = with_scheme(scheme, Window(2)), randn(1, 300, 8)
     out, _ = it(x, return_weights=True)
     assert_same(it(x), out)
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        Shaw(64, 1),
+        EtcPositions(64, n_global=1, max_distance=1),
+        EdgeTypes(bp_transformer(2, 1), 64),
+    ],
+    ids=lambda positions: type(positions).__name__,
+)
+def test_vectors_of_pairs_do_not_overflow_in_half_precision(positions):
+    q, at = torch.full((1, 1, 2, 64), 40.0, dtype=torch.float16), torch.arange(2)
+    with torch.no_grad():
+        for vectors in positions.half().parameters():
+            vectors.fill_(40.0)
+    bias = positions.score_bias(q, at, at, 0.125)  # 64 * 40 * 40 is 102,400, float16 ends at 65,504
+    assert bool((bias == 12_800).all())

@@ -126,10 +126,10 @@ REFUSED = {
     "a real token behind padding": ((E,), {"key_padding": LATE}, ValueError, "True for the first tokens"),
     "padding alone": ((E,), {"key_padding": NONE}, ValueError, "first tokens of a sequence, one or more"),
     "padding of another length": (
-        (E,), {"key_padding": REAL[:, :4]}, ValueError, r"key_padding must be \(b, n\) = \(2, 5\), got \(2, 4\)",
+        (E,), {"key_padding": REAL[:, :4]}, ValueError, r"one entry for each token: \(b, n\) = \(2, 5\), got \(2, 4\)",
     ),
     "one padding for two": ((E,), {"key_padding": REAL[:1]}, ValueError, r"= \(2, 5\), got \(1, 5\)"),
-    "integer padding": ((E,), {"key_padding": REAL.long()}, TypeError, "bool, .* got torch.int64"),
+    "integer padding": ((E,), {"key_padding": REAL.long()}, TypeError, "bool .* got torch.int64"),
 }  # fmt: skip
 
 

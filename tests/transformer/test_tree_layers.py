@@ -13,7 +13,7 @@ from tinyattn.transformer import (
 )
 
 from ..close import assert_same
-from .tiny import randn, scrambled
+from .tiny import randn, scrambled, small
 
 CONFIG = TransformerConfig(vocab_size=11, d_model=8, n_heads=2, d_ff=16, n_layers=2)
 
@@ -143,3 +143,25 @@ def test_the_root_hears_of_every_token():
 def test_what_does_not_fit_a_tree_is_refused(make, error, sentence):
     with pytest.raises(error, match=sentence):
         make()
+
+
+SOME, YES = torch.ones(2, 3, dtype=torch.long), torch.ones(2, 3, dtype=torch.bool)
+UNREADABLE = {
+    "padding of floats": (SOME, YES.float(), TypeError, "key_padding must be bool .* got torch.float32"),
+    "padding of one sequence": (SOME, YES[0], ValueError, r"\(b, n\) = \(2, 3\), got \(3,\)"),
+    "one padding for all tokens": (SOME, YES[:, :1], ValueError, r"\(b, n\) = \(2, 3\), got \(2, 1\)"),
+    "padding of more tokens": (SOME, torch.ones(2, 4, dtype=torch.bool), ValueError, r"got \(2, 4\)"),
+    "tokens of one axis": (SOME[0], None, ValueError, r"tokens must be \(b, n\), got \(3,\)"),
+    "tokens of three axes": (SOME[None], None, ValueError, r"tokens must be \(b, n\), got \(1, 2, 3\)"),
+    "vectors": (torch.zeros(2, 3, 8), None, TypeError, "tokens must be integers, got torch.float32"),
+    "truth values": (YES, None, TypeError, "tokens must be integers, got torch.bool"),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("refusals")
+@pytest.mark.parametrize(
+    ("tokens", "padding", "error", "sentence"), UNREADABLE.values(), ids=UNREADABLE
+)
+def test_what_a_tree_cannot_read_is_refused(tokens, padding, error, sentence):
+    with pytest.raises(error, match=sentence):
+        BPTransformer(small(), n=4, k=1)(tokens, key_padding=padding)

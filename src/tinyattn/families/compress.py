@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.dense import attention
-from tinyattn.families.shapes import check_heads, check_sizes
+from tinyattn.families.shapes import check_dtypes, check_heads, check_padding, check_sizes
 
 
 def compressed_attention(
@@ -54,6 +54,7 @@ def compressed_attention(
         True
     """
     check_heads(q, k, v, key_padding)
+    check_dtypes(q=q, mix_keys=mix_keys, mix_values=mix_values)
     h, n_k = k.shape[1:3]
     for name, mix in (("mix_keys", mix_keys), ("mix_values", mix_values)):
         if mix.dim() not in (2, 3) or mix.shape[-1] != n_k or mix.shape[:-2] not in ((), (h,)):
@@ -110,13 +111,22 @@ class Linformer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b n d_model"], *, key_padding: Bool[Tensor, "b n"] | None = None
     ) -> Float[Tensor, "b n d_model"]:
-        """Raises ValueError if x is not (b, n, d_model), or longer than the mixtures."""
+        """NaN in padded tokens of x counts as zero.
+
+        Raises:
+            ValueError: if x is not (b, n, d_model) or longer than the mixtures, or key_padding
+                not (b, n).
+            TypeError: if key_padding is not bool.
+        """
         longest = self.mix_keys.shape[1]
         if x.dim() != 3 or x.shape[-1] != self.query.in_features or x.shape[1] > longest:
             raise ValueError(
                 f"x must be (b, n, d_model={self.query.in_features}) with n up to {longest}, "
                 f"got {tuple(x.shape)}"
             )
+        if key_padding is not None:
+            check_padding(key_padding, x.shape[:2])
+            x = x.masked_fill(~(key_padding[..., None] | x.isfinite()), 0.0)  # 0 · NaN is NaN
         q, k, v = (
             f(x).unflatten(2, (self.n_heads, -1)).transpose(1, 2)
             for f in (self.query, self.key, self.value)

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tinyattn.dense import attention, masked_softmax
-from tinyattn.families.shapes import check_heads, check_sizes
+from tinyattn.dense import attention, check_mask, masked_softmax
+from tinyattn.families.shapes import check_dtypes, check_heads, check_sizes
 
 
 def grouped_attention(
@@ -53,11 +53,23 @@ def grouped_attention(
             f"got q {tuple(q.shape)} and k {tuple(k.shape)}"
         )
     check_heads(q[:, : k.shape[1]], k, v)
+    if mask is not None:
+        _check_mask_of_heads(mask, q, k)
     q = q.unflatten(1, (k.shape[1], -1))  # (b, h_kv, h / h_kv, n_q, d_head)
     if mask is not None and mask.dim() == 4:
         per_head = mask.shape[1] > 1
         mask = mask.unflatten(1, (k.shape[1], -1)) if per_head else mask[:, :, None]
     return attention(q, k[:, :, None], v[:, :, None], mask).flatten(1, 2)
+
+
+def _check_mask_of_heads(mask: Tensor, q: Tensor, k: Tensor) -> None:
+    """Refuse a mask with other axes: in groups, a third or fifth one would fall on the wrong one."""
+    if mask.dim() not in (2, 4):
+        raise ValueError(
+            "mask must be (n_q, n_k) or (b, 1 or h, n_q, n_k), "
+            f"got {tuple(mask.shape)}; a mask for each sequence needs a head axis of 1"
+        )
+    check_mask(mask, torch.Size((*q.shape[:3], k.shape[2])), q.device)
 
 
 class GroupedQueryAttention(nn.Module):
@@ -93,7 +105,7 @@ class GroupedQueryAttention(nn.Module):
     def forward(
         self, x: Float[Tensor, "b n d_model"], *, mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "b n d_model"]:
-        """Raises ValueError unless x is (b, n, d_model)."""
+        """Raises ValueError unless x is (b, n, d_model), and for masks as `grouped_attention`."""
         if x.dim() != 3 or x.shape[-1] != self.query.in_features:
             raise ValueError(
                 f"x must be (b, n, d_model={self.query.in_features}), got {tuple(x.shape)}"
@@ -146,6 +158,7 @@ def talking_heads_attention(
     """
     check_heads(q, k, k)
     check_heads(v, v, v)
+    check_dtypes(q=q, v=v, mix_scores=mix_scores, mix_weights=mix_weights)
     if v.shape[0] != k.shape[0] or v.shape[2] != k.shape[2]:
         raise ValueError(
             f"k and v must share b and n_k, got k {tuple(k.shape)} and v {tuple(v.shape)}"
@@ -157,6 +170,7 @@ def talking_heads_attention(
             f"mix_scores must be (h_k={h_k}, h) and mix_weights (h, h_v={h_v}), "
             f"got {tuple(mix_scores.shape)} and {tuple(mix_weights.shape)}"
         )
-    scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])  # (b, h_k, n_q, n_k)
+    # q is scaled before the product, as in `attention`: float16 ends at 65,504
+    scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(2, 3)  # (b, h_k, n_q, n_k)
     weights = masked_softmax(torch.einsum("bmij,mh->bhij", scores, mix_scores), mask)
     return torch.einsum("bhij,hm->bmij", weights, mix_weights) @ v

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from tinyattn.families.shapes import check_causal, check_heads, check_sizes, widened
+from tinyattn.families.shapes import check_causal, check_dtypes, check_heads, check_sizes, widened
 
 
 def elu_features(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -134,14 +134,18 @@ class LinearState:
 
         Raises:
             ValueError: if the token's heads do not fit each other or the state.
+            TypeError: if the tensors do not share a float dtype, or it is not the state's.
         """
         if q.dim() != 3 or q.shape != k.shape or q.shape[:2] != v.shape[:2] or v.dim() != 3:
             raise ValueError(
                 "q and k must be (b, h, d_head), v (b, h, d_v), "
                 f"got q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
             )
+        check_dtypes(q=q, k=k, v=v)
         dtype = q.dtype
         q, k, v = widened(q, k, v)
+        if self.s is not None and self.s.dtype != q.dtype:
+            raise TypeError(f"the state is kept in {self.s.dtype}, got a token in {dtype}")
         q, k = elu_features(q), elu_features(k)
         new = k[..., :, None] * v[..., None, :]  # (b, h, d_head, d_v)
         if self.s is not None and self.s.shape != new.shape:

@@ -64,11 +64,11 @@ def nystrom_attention(
     dtype = q.dtype
     q, k, v = widened(q, k, v)
     real = q.new_ones(b, n, dtype=torch.bool) if key_padding is None else key_padding
-    v = v.masked_fill(~real[:, None, :, None], 0.0)  # 0 · NaN would be NaN
+    if key_padding is not None:  # 0 · NaN would be NaN
+        q, k, v = (x.masked_fill(~real[:, None, :, None], 0.0) for x in (q, k, v))
     means = _segment_means(real, n_landmarks, q.dtype)[:, None]  # (b, 1, n_landmarks, n)
     used = (means > 0).any(dim=-1)[:, :, None, :]  # (b, 1, 1, n_landmarks)
-    absent = ~real[:, None, :, None]
-    q_mean, k_mean = means @ q.masked_fill(absent, 0.0), means @ k.masked_fill(absent, 0.0)
+    q_mean, k_mean = means @ q, means @ k
     left = attention_weights(q, k_mean, used)  # (b, h, n, n_landmarks)
     middle = attention_weights(q_mean, k_mean, used & used.transpose(2, 3))
     right = attention(q_mean, k, v, real[:, None, None, :])  # (b, h, n_landmarks, d_v)

@@ -24,18 +24,33 @@ def check_heads(q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None = No
         raise ValueError(
             f"q, k and v must share b and h, q and k d_head, k and v n_k, got {shapes}"
         )
-    if not q.is_floating_point() or not q.dtype == k.dtype == v.dtype:
-        raise TypeError(
-            f"q, k and v must share one float dtype, got {q.dtype}, {k.dtype}, {v.dtype}"
-        )
-    if key_padding is None:
-        return
+    check_dtypes(q=q, k=k, v=v)
+    if key_padding is not None:
+        check_padding(key_padding, (k.shape[0], k.shape[2]))
+
+
+def check_padding(key_padding: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse a padding that is not one bool for each key: `shape` is (b, n_k)."""
     if key_padding.dtype != torch.bool:
         raise TypeError(f"key_padding must be bool, True = real, got {key_padding.dtype}")
-    if key_padding.shape != (k.shape[0], k.shape[2]):
+    if key_padding.shape != shape:
         raise ValueError(
-            f"key_padding must be (b, n_k) = {(k.shape[0], k.shape[2])}, "
-            f"got {tuple(key_padding.shape)}"
+            f"key_padding must be (b, n_k) = {tuple(shape)}, got {tuple(key_padding.shape)}"
+        )
+
+
+def check_dtypes(**tensors: Tensor) -> None:
+    """Refuse tensors that no product would take together, by name.
+
+    Raises:
+        TypeError: if they do not share a float dtype.
+    """
+    dtypes = [x.dtype for x in tensors.values()]
+    if not dtypes[0].is_floating_point or len(set(dtypes)) > 1:
+        *names, last = tensors
+        raise TypeError(
+            f"{', '.join(names)} and {last} must share one float dtype, "
+            f"got {', '.join(str(dtype) for dtype in dtypes)}"
         )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from jaxtyping import Bool, Float
@@ -22,6 +24,7 @@ from tinyattn.engine import sparse_attention
 from tinyattn.groups import schedule
 from tinyattn.patterns import Pattern
 from tinyattn.patterns.base import QUERIES_PER_GROUP
+from tinyattn.transformer.padding import check_padding, finite_padding
 from tinyattn.transformer.positions import Positions
 
 
@@ -63,7 +66,8 @@ class KVCache:
         """Store new keys and values after the old ones; returns all of them.
 
         Raises:
-            ValueError: if batch or heads differ from those of the keys already here.
+            ValueError: if batch or heads differ from those of the keys already here; then nothing
+                is stored.
         """
         if self.k is not None and self.k.shape[0] != k.shape[0]:
             raise ValueError(
@@ -75,9 +79,25 @@ class KVCache:
                 f"the cache holds heads of (h, d_head) = {tuple(self.k.shape[1::2])}, "
                 f"got {tuple(k.shape[1::2])}; each layer needs its own cache"
             )
-        self.k = k if self.k is None else torch.cat([self.k, k], dim=-2)
-        self.v = v if self.v is None else torch.cat([self.v, v], dim=-2)
-        return self.k, self.v
+        if self.k is not None and self.v is not None:
+            k, v = torch.cat([self.k, k], dim=-2), torch.cat([self.v, v], dim=-2)
+        self.k, self.v = k, v
+        return k, v
+
+
+@contextmanager
+def unchanged_if_refused(*caches: KVCache | None) -> Iterator[None]:
+    """A call that raises inside leaves the caches as they were, so that it can be made again.
+
+    Costs nothing: a cache that grows takes other tensors and changes none.
+    """
+    before = [(cache, cache.k, cache.v, cache.n_dropped) for cache in caches if cache is not None]
+    try:
+        yield
+    except BaseException:
+        for cache, k, v, n_dropped in before:
+            cache.k, cache.v, cache.n_dropped = k, v, n_dropped
+        raise
 
 
 class MultiHeadAttention(nn.Module):
@@ -192,7 +212,8 @@ class MultiHeadAttention(nn.Module):
             x: token vectors that ask.
             context: token vectors that are read (cross-attention); x itself if not given.
             mask: (n_q, n_k) or (b, 1 or h, n_q, n_k), True where a query may read.
-            key_padding: True where a key is a real token, False where it fills up the batch.
+            key_padding: True where a key is a real token, False where it fills up the batch;
+                what stands there, NaN too, reaches no real token and no gradient.
             cache: self-attention appends its keys here and reads all that it holds, n_k in
                 number; cross-attention fills it once and then reads it instead of `context`,
                 which has to be the same each time.
@@ -200,9 +221,21 @@ class MultiHeadAttention(nn.Module):
 
         Raises:
             ValueError: if shapes do not fit, a pattern or positions meet cross-attention, or a
-                router meets a mask or a cache.
+                router meets a mask or a cache. A refused call leaves the cache as it was.
             TypeError: if mask or key_padding is not bool.
         """
+        with unchanged_if_refused(cache):
+            return self._attend(x, context, mask, key_padding, cache, return_weights)
+
+    def _attend(
+        self,
+        x: Tensor,
+        context: Tensor | None,
+        mask: Tensor | None,
+        key_padding: Tensor | None,
+        cache: KVCache | None,
+        return_weights: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         if x.dim() != 3 or x.shape[-1] != self.query.in_features:
             raise ValueError(
                 f"x must be (b, n, d_model={self.query.in_features}), got {tuple(x.shape)}"
@@ -212,6 +245,12 @@ class MultiHeadAttention(nn.Module):
         routed = has_router(self.pattern)
         if routed and (mask is not None or cache is not None):
             self._refuse_with_router("mask" if cache is None else "cache")
+        if key_padding is not None:
+            self._check_padding(key_padding, x, context, cache)
+            if context is None:
+                x = finite_padding(x, key_padding[:, key_padding.shape[1] - x.shape[1] :])
+            else:
+                context = finite_padding(context, key_padding)
         q = self.split_heads(self.query(x))
         if context is None:
             q, k, v, i, j = self._self_attend(x, q, cache)
@@ -219,7 +258,9 @@ class MultiHeadAttention(nn.Module):
             k, v = self._read_context(context, cache)
             i, j = self._places(q.shape[-2], q), self._places(k.shape[-2], q)
         if key_padding is not None:
-            key_padding = self._check_padding(key_padding, q, j)
+            key_padding = key_padding[:, key_padding.shape[1] - len(j) :]  # of the keys at hand
+            # a weight of zero would not silence a product that has become infinite
+            k, v = (x.masked_fill(~key_padding[:, None, :, None], 0.0) for x in (k, v))
         if routed:
             return self._route(q, k, v, key_padding, return_weights)
         whole = mask is None and not return_weights and not self.positions.in_scores
@@ -337,23 +378,14 @@ class MultiHeadAttention(nn.Module):
     def _places(self, n: int, like: Tensor) -> Tensor:
         return torch.arange(n, device=like.device)
 
-    def _check_padding(self, key_padding: Tensor, q: Tensor, j: Tensor) -> Tensor:
-        """The padding of the keys at hand, out of that of all keys so far."""
-        if key_padding.dtype != torch.bool:
-            raise TypeError(
-                f"key_padding must be bool with True for a real token, got {key_padding.dtype}"
-            )
-        b, n_k = q.shape[0], int(j[0]) + len(j) if len(j) else 0
-        if key_padding.shape != (b, n_k):
-            raise ValueError(
-                "key_padding must have one entry for each key, cached ones included: "
-                f"(b, n_k) = {(b, n_k)}, got {tuple(key_padding.shape)}"
-            )
-        if key_padding.device != q.device:
-            raise ValueError(
-                f"key_padding must be on the device of x, {q.device}, got {key_padding.device}"
-            )
-        return key_padding[:, n_k - len(j) :]
+    def _check_padding(
+        self, key_padding: Tensor, x: Tensor, context: Tensor | None, cache: KVCache | None
+    ) -> None:
+        """Refuse all but one entry for each key so far, those that a cache has seen included."""
+        n_cached = 0 if cache is None or context is not None else len(cache)
+        n_k = n_cached + (x if context is None else context).shape[1]
+        each = "key, cached ones included"
+        check_padding(key_padding, (x.shape[0], n_k), x.device, each=each)
 
     def _readable(
         self,

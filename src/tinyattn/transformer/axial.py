@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tinyattn.checks import whole_numbers
 from tinyattn.patterns import Causal, axial_columns, axial_rows
-from tinyattn.transformer.blocks import EncoderLayer
+from tinyattn.transformer.blocks import EncoderLayer, last_norm
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.embedding import Embedding
 from tinyattn.transformer.positions import Positions
@@ -67,7 +67,8 @@ class AxialTransformer(nn.Module):
 
     Args:
         config: sizes and choices; vocab_size counts the values of a pixel, and n_layers the
-            outer pairs of a row and a column layer. Its positions are not used.
+            outer pairs of a row and a column layer. Its positions are not used, nor is
+            tie_embeddings: the map to logits is always one of its own.
         height: of the picture, in pixels.
         width: of the picture.
         n_inner: inner layers.
@@ -101,7 +102,7 @@ class AxialTransformer(nn.Module):
         self.inner = nn.ModuleList(
             EncoderLayer(config, pattern=rows & Causal()) for _ in range(n_inner)
         )
-        self.norm = nn.LayerNorm(config.d_model) if config.norm_first else nn.Identity()
+        self.norm = last_norm(config)
         self.to_logits = nn.Linear(config.d_model, config.vocab_size, bias=False)
 
     def forward(self, pixels: Int64[Tensor, "b n"]) -> Float[Tensor, "b n vocab_size"]:

@@ -8,9 +8,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.content.router import RulePerHead
-from tinyattn.transformer.attention import KVCache, MultiHeadAttention
+from tinyattn.transformer.attention import KVCache, MultiHeadAttention, unchanged_if_refused
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.feedforward import FeedForward
+from tinyattn.transformer.padding import check_padding, finite_padding
 from tinyattn.transformer.positions import Positions
 
 
@@ -38,6 +39,13 @@ class Residual(nn.Module):
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))
+
+
+def last_norm(config: TransformerConfig) -> nn.Module:
+    """What stands after a stack: a LayerNorm where each layer normalises first, else nothing."""
+    if config.norm_first:
+        return nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+    return nn.Identity()
 
 
 class EncoderLayer(nn.Module):
@@ -69,6 +77,11 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b n d_model"], *, key_padding: Bool[Tensor, "b n"] | None = None
     ) -> Float[Tensor, "b n d_model"]:
+        """NaN in padded tokens of x counts as zero. Raises as `MultiHeadAttention` does."""
+        if key_padding is not None and x.dim() == 3:
+            check_padding(key_padding, x.shape[:2], x.device)
+            # here as well as in the attention, since the sum goes around it
+            x = finite_padding(x, key_padding)
         x = self.around_attention(x, lambda x: self.attention(x, key_padding=key_padding))
         return self.around_feed_forward(x, self.feed_forward)
 
@@ -123,7 +136,7 @@ class DecoderLayer(nn.Module):
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "b n d_model"]:
         """Raises ValueError if the layer reads a memory and none came, or the other way round,
-        or if x and memory are batches of different sizes."""
+        or if x and memory are batches of different sizes. Then the cache is left as it was."""
         if (memory is None) != (self.cross_attention is None):
             raise ValueError(
                 "this layer has cross-attention and needs memory, the encoder's output"
@@ -135,17 +148,19 @@ class DecoderLayer(nn.Module):
                 f"memory must hold a sequence for each of the {len(x)} target sequences, "
                 f"got {len(memory)}"
             )
-        if memory is None and memory_padding is not None:
-            raise ValueError("memory_padding needs the memory that it describes, got none")
-        own = None if cache is None else cache.own
-        x = self.around_attention(x, lambda x: self.attention(x, cache=own))
-        if self.cross_attention is not None:
-            read = self.cross_attention
-            kept = None if cache is None else cache.memory
-            x = self.around_cross_attention(
-                x, lambda x: read(x, memory, key_padding=memory_padding, cache=kept)
-            )
-        return self.around_feed_forward(x, self.feed_forward)
+        if memory_padding is not None:
+            if memory is None:
+                raise ValueError("memory_padding needs the memory that it describes, got none")
+            check_padding(memory_padding, memory.shape[:2], x.device, name="memory_padding")
+        own, kept = (None, None) if cache is None else (cache.own, cache.memory)
+        with unchanged_if_refused(own, kept):
+            x = self.around_attention(x, lambda x: self.attention(x, cache=own))
+            if self.cross_attention is not None:
+                read = self.cross_attention
+                x = self.around_cross_attention(
+                    x, lambda x: read(x, memory, key_padding=memory_padding, cache=kept)
+                )
+            return self.around_feed_forward(x, self.feed_forward)
 
 
 def _feed_forward(config: TransformerConfig) -> FeedForward:

@@ -12,6 +12,19 @@ from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.positions import Positions
 
 
+def check_token_ids(tokens: Tensor, name: str = "tokens") -> None:
+    """Refuse what is not (b, n) integers.
+
+    Raises:
+        ValueError: if there are not two axes.
+        TypeError: if the numbers are not whole.
+    """
+    if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
+        raise TypeError(f"{name} must be integers, got {tokens.dtype}")
+    if tokens.dim() != 2:
+        raise ValueError(f"{name} must be (b, n), got {tuple(tokens.shape)}")
+
+
 class Embedding(nn.Module):
     """Vectors of tokens, times √d_model, with positions and dropout.
 

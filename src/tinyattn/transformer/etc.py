@@ -110,5 +110,5 @@ class EtcPositions(Positions):
                 f"ETC's vectors of d_head={self.a_key.shape[-1]} must meet heads of that width, "
                 f"got {q.shape[-1]}"
             )
-        by_label = q @ self.a_key.T * scale  # (b, h, n_q, n_labels)
+        by_label = (q * scale) @ self.a_key.T  # (b, h, n_q, n_labels)
         return by_label.gather(-1, self.label(i, j).expand(*q.shape[:3], len(j)))

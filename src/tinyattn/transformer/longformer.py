@@ -10,6 +10,7 @@ from tinyattn.dense import attention
 from tinyattn.engine import sparse_attention
 from tinyattn.patterns import Global, Window
 from tinyattn.transformer.attention import MultiHeadAttention
+from tinyattn.transformer.padding import check_padding, finite_padding
 
 
 class LongformerAttention(nn.Module):
@@ -58,26 +59,26 @@ class LongformerAttention(nn.Module):
         Args:
             x: token vectors.
             global_positions: which tokens are global, in every sequence of the batch.
-            key_padding: True where a token is real; nobody reads the others.
+            key_padding: True where a token is real; nobody reads the others, NaN too.
 
         Raises:
             ValueError: if shapes do not fit, or a global position lies outside the sequence or
                 on padding.
+            TypeError: if key_padding is not bool.
         """
         if x.dim() != 3 or x.shape[-1] != self.local.query.in_features:
             raise ValueError(
                 f"x must be (b, n, d_model={self.local.query.in_features}), got {tuple(x.shape)}"
             )
-        if key_padding is not None and key_padding.shape != x.shape[:2]:
-            raise ValueError(
-                f"key_padding must be (b, n) = {tuple(x.shape[:2])}, got {tuple(key_padding.shape)}"
-            )
+        if key_padding is not None:
+            check_padding(key_padding, x.shape[:2], x.device)
         n, split = x.shape[1], self.local.split_heads
         chosen = list(Global(tuple(global_positions)).g)
         if chosen and chosen[-1] >= n:
             raise ValueError(f"global positions must be below n={n}, got {global_positions}")
         if key_padding is not None and not bool(key_padding[:, chosen].all()):
             raise ValueError(f"global tokens must be real, got padding among {global_positions}")
+        x = finite_padding(x, key_padding)
         q, k, v = (split(f(x)) for f in (self.local.query, self.local.key, self.local.value))
         pattern = Window(self.w) | Global(tuple(chosen), reads=False)
         heads = sparse_attention(q, k, v, pattern, key_padding=key_padding)

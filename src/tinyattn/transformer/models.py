@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from tinyattn.checks import whole_numbers
 from tinyattn.content.router import Router, RulePerHead, own_copy
 from tinyattn.patterns import Causal, Pattern
-from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, LayerCache
+from tinyattn.transformer.attention import KVCache, unchanged_if_refused
+from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, LayerCache, last_norm
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.embedding import Embedding
 from tinyattn.transformer.generate import evaluating, generate
@@ -51,7 +52,7 @@ class Encoder(nn.Module):
             EncoderLayer(config, pattern=rule, positions=positions)
             for rule, positions in zip(_in_layers(pattern, config), in_layers, strict=True)
         )
-        self.norm = _last_norm(config)
+        self.norm = last_norm(config)
 
     def forward(
         self,
@@ -79,6 +80,10 @@ class DecoderCache:
 
     def __len__(self) -> int:
         return len(self.layers[0].own)
+
+    def parts(self) -> list[KVCache]:
+        """The caches of all attentions."""
+        return [part for layer in self.layers for part in (layer.own, layer.memory)]
 
 
 class Decoder(nn.Module):
@@ -120,7 +125,7 @@ class Decoder(nn.Module):
             )
             for rule, positions in zip(_in_layers(pattern, config), in_layers, strict=True)
         )
-        self.norm = _last_norm(config)
+        self.norm = last_norm(config)
         self.to_logits = nn.Linear(config.d_model, config.vocab_size, bias=False)
         if config.tie_embeddings:
             self.to_logits.weight = self.embedding.table.weight
@@ -147,16 +152,18 @@ class Decoder(nn.Module):
             cache: what the model remembers of earlier tokens; it grows by the n new ones.
 
         Raises:
-            ValueError: if memory is missing or not wanted, or cache is another model's.
+            ValueError: if memory is missing or not wanted, or cache is another model's. A refused
+                call leaves the cache as it was, in every layer.
             TypeError: if cache does not come from `new_cache`.
         """
         if cache is not None:
             self._check_cache(cache)
         x = self.embedding(tokens, start=0 if cache is None else len(cache))
         caches = [None] * len(self.layers) if cache is None else cache.layers
-        for layer, kept in zip(self.layers, caches, strict=True):
-            x = layer(x, memory, memory_padding=memory_padding, cache=kept)
-        return self.to_logits(self.norm(x))
+        with unchanged_if_refused(*([] if cache is None else cache.parts())):
+            for layer, kept in zip(self.layers, caches, strict=True):
+                x = layer(x, memory, memory_padding=memory_padding, cache=kept)
+            return self.to_logits(self.norm(x))
 
     def _check_cache(self, cache: DecoderCache) -> None:
         if not isinstance(cache, DecoderCache):
@@ -267,9 +274,3 @@ def _causal(pattern: RulePerHead | None) -> RulePerHead:
             f"a decoder needs a causal router, such as with causal=True, got {pattern}"
         )
     return pattern & Causal() if isinstance(pattern, Pattern) else pattern
-
-
-def _last_norm(config: TransformerConfig) -> nn.Module:
-    if config.norm_first:
-        return nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
-    return nn.Identity()

@@ -61,7 +61,7 @@ class Shaw(Positions):
                 f"Shaw's vectors of d_head={self.a_key.shape[-1]} must meet heads of that width, "
                 f"got {q.shape[-1]}"
             )
-        by_row = q @ self.a_key.T * scale  # (b, h, n_q, 2 * max_distance + 1)
+        by_row = (q * scale) @ self.a_key.T  # (b, h, n_q, 2 * max_distance + 1)
         return by_row.gather(-1, self._row(i, j).expand(*q.shape[:3], len(j)))
 
     def value_bias(

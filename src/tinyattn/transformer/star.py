@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tinyattn.checks import whole_numbers
 from tinyattn.transformer.attention import MultiHeadAttention
+from tinyattn.transformer.padding import check_padding, finite_padding
 
 
 class StarTransformer(nn.Module):
@@ -59,6 +60,7 @@ class StarTransformer(nn.Module):
         Args:
             e: embeddings, positions included.
             key_padding: True where a token is real; real tokens come first, at least one.
+                Nobody reads the others, NaN too.
 
         Raises:
             ValueError: if a sequence has no token, a real token follows padding, or shapes do
@@ -67,6 +69,7 @@ class StarTransformer(nn.Module):
         """
         real = _checked(e, key_padding)
         before, after = _ring(real)
+        e = finite_padding(e, key_padding)
         share = real[..., None].to(e.dtype)
         h, s = e, (e * share).sum(dim=1, keepdim=True) / share.sum(dim=1, keepdim=True)
         relay_reads = torch.cat([real.new_ones(len(real), 1), real], dim=1)
@@ -88,12 +91,7 @@ def _checked(e: Tensor, key_padding: Tensor | None) -> Tensor:
         )
     if key_padding is None:
         return torch.ones(e.shape[:2], dtype=torch.bool, device=e.device)
-    if key_padding.dtype != torch.bool:
-        raise TypeError(f"key_padding must be bool, True = real, got {key_padding.dtype}")
-    if key_padding.shape != e.shape[:2]:
-        raise ValueError(
-            f"key_padding must be (b, n) = {tuple(e.shape[:2])}, got {tuple(key_padding.shape)}"
-        )
+    check_padding(key_padding, e.shape[:2], e.device)
     n_real = key_padding.sum(dim=1, keepdim=True)
     ordered = key_padding == (torch.arange(e.shape[1], device=e.device) < n_real)
     if not bool(ordered.all()) or not bool((n_real > 0).all()):

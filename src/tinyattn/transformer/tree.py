@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from tinyattn.checks import whole_numbers
 from tinyattn.patterns import bp_transformer
 from tinyattn.patterns.tree import BinaryTree
-from tinyattn.transformer.blocks import EncoderLayer
+from tinyattn.transformer.blocks import EncoderLayer, last_norm
 from tinyattn.transformer.config import TransformerConfig
-from tinyattn.transformer.embedding import Embedding
+from tinyattn.transformer.embedding import Embedding, check_token_ids
+from tinyattn.transformer.padding import check_padding
 from tinyattn.transformer.positions import Positions
 
 
@@ -63,7 +64,7 @@ class EdgeTypes(Positions):
         j: Int64[Tensor, "n_k"],
         scale: float,
     ) -> Float[Tensor, "b h n_q n_k"]:
-        by_type = q @ self.r.T * scale  # (b, h, n_q, n_types)
+        by_type = (q * scale) @ self.r.T  # (b, h, n_q, n_types)
         types = self.types[i[:, None], j]
         return by_type.gather(-1, types.expand(*q.shape[:2], -1, -1))
 
@@ -107,7 +108,7 @@ class BPTransformer(nn.Module):
             )
             for _ in range(config.n_layers)
         )
-        self.norm = nn.LayerNorm(config.d_model) if config.norm_first else nn.Identity()
+        self.norm = last_norm(config)
 
     def forward(
         self, tokens: Int64[Tensor, "b n"], *, key_padding: Bool[Tensor, "b n"] | None = None
@@ -117,10 +118,17 @@ class BPTransformer(nn.Module):
         Args:
             tokens: numbers below vocab_size.
             key_padding: True where a token is real.
+
+        Raises:
+            ValueError: if shapes do not fit, or there are more tokens than leaves.
+            TypeError: if tokens are no integers, or key_padding is not bool.
         """
+        check_token_ids(tokens)
         b, n = tokens.shape
         if n > self.tree.n:
             raise ValueError(f"this tree has room for {self.tree.n} tokens, got {n}")
+        if key_padding is not None:
+            check_padding(key_padding, tokens.shape, tokens.device)
         leaves = self.embedding(tokens)
         x = leaves.new_zeros(b, self.tree.n_nodes, leaves.shape[-1])
         x = torch.cat([leaves, x[:, n:]], dim=1)

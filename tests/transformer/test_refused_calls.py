@@ -1,0 +1,115 @@
+"""A call that is refused leaves what a layer or a model remembers as it was."""
+
+import pytest
+import torch
+
+from tinyattn.patterns import Causal, Random, Window
+from tinyattn.transformer import Decoder, KVCache, MultiHeadAttention, T5Bias
+
+from ..close import assert_same
+from .tiny import randn, scrambled, small, some_tokens
+
+pytestmark = pytest.mark.usefixtures("refusals")
+
+B, N = 2, 5
+REAL = torch.ones(B, N + 1, dtype=torch.bool)
+
+
+def layer(**choices: object) -> MultiHeadAttention:
+    return scrambled(MultiHeadAttention(8, 2, **choices))
+
+
+@pytest.mark.parametrize(
+    ("choices", "refused"),
+    [
+        ({}, {"key_padding": REAL[:, :3]}),
+        ({}, {"key_padding": REAL.double()}),
+        ({}, {"mask": torch.ones(4, 4, dtype=torch.bool)}),
+        ({}, {"mask": torch.ones(1, N + 1)}),
+        ({}, {"mask": torch.ones(3, 1, N + 1, dtype=torch.bool)}),
+        ({"pattern": Window(1) & Causal()}, {"key_padding": REAL[:, :3]}),
+        ({"pattern": Random(N, 2, seed=0) & Causal()}, {}),
+        ({"positions": T5Bias(n_heads=3)}, {}),
+    ],
+)
+def test_a_refused_piece_of_a_sequence_is_not_remembered(choices, refused):
+    it, x = layer(**choices), randn(B, N + 1, 8)
+    cache = KVCache()
+    if "positions" not in choices:
+        it(x[:, :N], cache=cache)
+    before = len(cache), cache.n_stored, cache.k, cache.v
+    with pytest.raises((ValueError, TypeError)):
+        it(x[:, N:], cache=cache, **refused)
+    assert (len(cache), cache.n_stored, cache.k, cache.v) == before  # the same tensors
+
+
+def test_the_next_call_after_a_refused_one_is_as_if_there_had_been_none():
+    it, x = layer(pattern=Causal()), randn(B, N + 1, 8)
+    cache = KVCache()
+    it(x[:, :N], cache=cache)
+    with pytest.raises(ValueError, match="key_padding must have one entry for each key"):
+        it(x[:, N:], cache=cache, key_padding=REAL[:, :N])
+    assert_same(it(x[:, N:], cache=cache), it(x)[:, N:])
+
+
+def test_a_context_whose_padding_is_refused_is_not_remembered():
+    it, x, cache = layer(), randn(B, 3, 8), KVCache()
+    with pytest.raises(ValueError, match="one entry for each key"):
+        it(x, randn(B, 4, 8, seed=1), key_padding=REAL[:, :3], cache=cache)
+    assert cache.k is None
+    other = randn(B, 6, 8, seed=2)
+    assert_same(it(x, other, cache=cache), it(x, other))
+
+
+def test_values_of_another_width_are_refused_before_the_keys_are_stored():
+    cache = KVCache()
+    k, v = cache.append(randn(1, 2, 3, 4), randn(1, 2, 3, 4))
+    with pytest.raises(RuntimeError):
+        cache.append(randn(1, 2, 1, 4), randn(1, 2, 1, 5))
+    assert cache.k is k
+    assert cache.v is v
+
+
+@pytest.mark.parametrize("n_layers", [1, 3])
+@pytest.mark.parametrize(
+    "wrong",
+    [torch.ones(B, 3, dtype=torch.bool), torch.ones(B, 4), torch.ones(4, dtype=torch.bool)],
+)
+def test_a_decoder_that_refuses_a_padding_forgets_the_piece_in_every_layer(n_layers, wrong):
+    it, tokens = (
+        scrambled(Decoder(small(n_layers=n_layers), cross_attention=True)),
+        some_tokens(B, 6),
+    )
+    memory, real = randn(B, 4, 8), torch.tensor([[True, True, True, False], [True] * 4])
+    cache = it.new_cache()
+    it(tokens[:, :5], memory, memory_padding=real, cache=cache)
+    with pytest.raises((ValueError, TypeError)):
+        it(tokens[:, 5:], memory, memory_padding=wrong, cache=cache)
+    assert [len(kept.own) for kept in cache.layers] == [5] * n_layers
+    retried = it(tokens[:, 5:], memory, memory_padding=real, cache=cache)
+    assert_same(retried, it(tokens, memory, memory_padding=real)[:, 5:])
+
+
+def test_a_decoder_forgets_a_piece_that_its_last_layer_refuses():
+    rules = [Causal(), Random(5, 2, seed=0)]
+    it, tokens = scrambled(Decoder(small(), pattern=rules)), some_tokens(B, 6)
+    cache = it.new_cache()
+    it(tokens[:, :5], cache=cache)
+    with pytest.raises(ValueError, match="5"):
+        it(tokens[:, 5:], cache=cache)
+    assert [len(kept.own) for kept in cache.layers] == [5, 5]
+
+
+def test_a_decoder_interrupted_between_two_layers_remembers_nothing_of_the_piece():
+    it, tokens, cache = scrambled(Decoder(small())), some_tokens(B, 6), None
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    cache = it.new_cache()
+    it(tokens[:, :5], cache=cache)
+    handle = it.layers[1].feed_forward.register_forward_hook(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        it(tokens[:, 5:], cache=cache)
+    handle.remove()
+    assert_same(it(tokens[:, 5:], cache=cache), it(tokens)[:, 5:])
