@@ -3,7 +3,10 @@
 import math
 import re
 from dataclasses import FrozenInstanceError
+from decimal import Decimal
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
@@ -90,6 +93,22 @@ def test_exercises_mistakes_and_verdicts_do_not_change():
         ([NAN, INF, -INF], [NAN, INF, -INF]),
         (1 + 1e-7, 1.0),
         (torch.ones(2, requires_grad=True), torch.ones(2)),
+        (Fraction(440), 440),
+        (Decimal("0.5"), 0.5),
+        ([Fraction(1, 2), Decimal(1)], [0.5, 1]),
+        (np.int64(3), 3),
+        (np.float32(0.5), 0.5),
+        (np.array(3), 3),
+        (np.arange(3.0)[::-1], [2, 1, 0]),
+        (np.array([Fraction(1, 2), 1], dtype=object), [0.5, 1]),
+        ([np.ones(2), np.ones(2)], torch.ones(2, 2)),
+        ((torch.ones(2), [1.0, 1.0]), torch.ones(2, 2)),
+        (np.True_, True),
+        ([np.True_, np.False_], [True, False]),
+        ([np.True_, np.int64(3)], [True, 3]),
+        ([[True, False]], torch.tensor([[True, False]])),
+        (np.str_("x"), "x"),
+        (torch.eye(2).to_sparse(), torch.eye(2)),
     ],
 )
 def test_the_same_in_other_clothes_is_right(answer, wanted):
@@ -104,6 +123,19 @@ def test_the_same_in_other_clothes_is_right(answer, wanted):
         (1 + 1e-4, 1.0, "1.0001 is too large"),
         ("many", 3, "a number is wanted, got 'many' (str)"),
         ([1], 3, "a number is wanted, got [1] (list)"),
+        ("440", 440, "a number is wanted, got '440' (str)"),
+        (NAN, 3, "a number is wanted, got nan (float)"),
+        (INF, 3, "inf is too large"),
+        (440 + 3j, 440, "a number is wanted, got (440+3j) (complex)"),
+        (np.complex64(3), 3, "a number is wanted, got np.complex64(3+0j) (complex64)"),
+        (True, 1, "a number is wanted, got True (bool)"),
+        (np.True_, 1, "a number is wanted, got np.True_ (bool)"),
+        (torch.tensor(True), 1, "a number is wanted, got a tensor of shape ()"),
+        (torch.ones(2), 1, "a number is wanted, got a tensor of shape (2,)"),
+        ([True, 2], [1, 2], "not right yet: entry 1"),
+        (Fraction(7, 2), 3, "7/2 is too large"),
+        (10**30, 3, f"{10**30} is too large"),
+        (-(10**400), 3, f"-1{'0' * 198}… is too small"),
         ("yes", "no", "'yes' is not it"),
         (1, True, "1 is not it"),
         (1, "1", "1 is not it"),
@@ -133,7 +165,15 @@ def test_a_value_may_be_as_far_off_as_the_exercise_allows():
     assert of_value(1.05, 1.0, tolerance=0.02).state == "wrong"
 
 
-@pytest.mark.parametrize("answer", [None, ..., [1, ...], (..., 2), {"a": ...}])
+def test_a_part_that_is_near_enough_is_not_among_those_that_are_not_right_yet():
+    assert says([1.01, 7], [1, 2], tolerance=0.02) == "not right yet: entry 2"
+    assert says({"a": 1.01, "b": 7}, {"a": 1, "b": 2}, tolerance=0.02) == "not right yet: 'b'"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, ..., [1, ...], (..., 2), {"a": ...}, [1, [2, ...]], {"a": [{"b": ...}]}, [1, None]],
+)
 def test_a_value_with_a_gap_was_not_attempted(answer):
     assert of_value(answer, [1, 2]).state == "open"
 
@@ -194,6 +234,19 @@ def test_a_tensor_is_compared_entry_by_entry_shape_first():
     assert told(lambda x: x[0]).endswith("the shape is (2,), it should be (2, 2)")
     assert told(lambda x: x > 0).endswith("the dtype is torch.bool, it should be torch.float32")
     assert told(lambda x: x.log()).endswith("yours is -inf, wanted is 0 (4 of 4 entries differ)")
+
+
+@pytest.mark.parametrize(
+    "odd", [1j, torch.ones(2) * 1j, True, [True, 1.0], "1", [[1], [2, 3]], {1}]
+)
+def test_what_holds_no_real_numbers_is_named(odd):
+    ones = torch.ones(2)
+    assert "numbers are wanted, got" in of_function(lambda x: odd, lambda x: ones, [(1,)]).says
+
+
+def test_an_array_beside_a_gap_is_compared_with_nothing():
+    assert of_value((np.ones(2), ...), [1, 2]).state == "open"
+    assert of_value({"a": np.ones(2)}, {"a": [1, 1]}).state == "right"
 
 
 def test_several_results_are_wanted_as_several():

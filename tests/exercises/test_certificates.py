@@ -1,7 +1,9 @@
 """Answers that are certificates: called on copies, refused in a sentence, never crashed upon."""
 
 import math
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
@@ -39,11 +41,40 @@ def test_a_value_may_be_given_itself_or_by_a_function():
     assert made(lambda: 1 / 0).state == "wrong"
 
 
-@pytest.mark.parametrize("value", [[1, 2], (1.0, 2.0), torch.tensor([1, 2]), range(1, 3)])
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1, 2],
+        (1.0, 2.0),
+        torch.tensor([1, 2]),
+        range(1, 3),
+        np.array([1, 2]),
+        [Fraction(1), np.float64(2)],
+        iter([1, 2]),
+    ],
+)
 def test_whole_numbers_may_come_in_any_form(value):
     assert whole_list(value) == [1, 2]
 
 
-@pytest.mark.parametrize("value", [[0.5], [math.nan], [math.inf], "two", 2, None, [[1]], [None]])
+@pytest.mark.parametrize(
+    "value",
+    [
+        [0.5],
+        [math.nan],
+        [math.inf],
+        "two",
+        2,
+        None,
+        [[1]],
+        [None],
+        "12",
+        ["1"],
+        [True],
+        {1: 2},
+        [1j],
+        torch.ones(2, 2),
+    ],
+)
 def test_what_is_no_list_of_whole_numbers_is_none(value):
     assert whole_list(value) is None

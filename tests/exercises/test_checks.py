@@ -1,5 +1,10 @@
 """Every check refuses the listed wrong answers with a sentence of their own and accepts the right."""
 
+import math
+import sys
+from fractions import Fraction
+
+import numpy as np
 import pytest
 import torch
 
@@ -20,6 +25,11 @@ RIGHT = [
     for name in ANSWERS
     for number, answer in enumerate(ANSWERS[name].right)
 ]
+
+
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError("not for your eyes")
 
 
 def test_every_exercise_has_answers_and_every_answer_an_exercise():
@@ -70,6 +80,79 @@ def test_a_missing_answer_is_no_mistake_and_no_point(name, capsys):
     assert capsys.readouterr().out.startswith("Not attempted yet")
     with pytest.raises(AssertionError, match="Not attempted"):
         grade(name, ..., 1)
+
+
+ODD = {
+    "a text": "440",
+    "a complex number": 440 + 3j,
+    "a number beyond 64 bits": 10**30,
+    "a number beyond all floats": 10**400,
+    "NaN": math.nan,
+    "a fraction": Fraction(1, 3),
+    "a set": {1, 2},
+    "a dict of None": {None: 1},
+    "a ragged list": [[1.0], [2.0, 3.0]],
+    "vectors": (torch.ones(3), torch.ones(3)),
+    "a sparse matrix": torch.eye(3).to_sparse(),
+    "numpy": np.ones((3, 3)),
+    "numpy backwards": np.arange(6.0)[::-1],
+    "objects": np.array([object(), "x"], dtype=object),
+    "a scalar": np.float64(2.5),
+    "a bool": np.True_,
+    "a module": math,
+    "a class": Unprintable,
+    "what cannot be printed": Unprintable(),
+    "nothing": (),
+    "no numbers": torch.zeros(0, 4),
+    "no values": torch.ones(2, 3, device="meta"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_raised_and_nothing_odd_is_right(name, capsys):
+    for what, odd in ODD.items():
+        for answer in (odd, lambda *given, odd=odd: odd):
+            check(name, answer)
+            said = capsys.readouterr().out
+            assert said.startswith("Not yet: "), what
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_that_ends_the_program_is_a_failure_like_others(name, capsys):
+    def leaves(*given):
+        sys.exit("done")
+
+    check(name, leaves)
+    assert capsys.readouterr().out.startswith("Not yet: ")
+
+
+def test_the_reader_may_still_interrupt():
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    for name in ("attention/masked", "attention/tell_apart"):
+        with pytest.raises(KeyboardInterrupt):
+            check(name, interrupted)
+
+
+GAPS = [
+    ("attention/row", {"words": ["are", ...], "ratio": 4.11}),
+    ("attention/row", {"words": ["are", None], "ratio": 4.11}),
+    ("attention/row", {"words": {"are", ...}, "ratio": 4.11}),
+    ("extended/walk", {"left": [1, ..., 2], "right": [1, 1, 4, 4]}),
+    ("usage/greedy", ([0.5, ..., 0.1], [[1, 0, 0]] * 3)),
+    ("usage/greedy", ([0.5, 0.4, 0.1], [[1, 0, 0], [None, 0, 0], [1, 0, 0]])),
+    ("transformer/parameters", {"attention": np.array([1, 2]), "layer": ...}),
+    ("taxonomy/exact", {"window": ["f", ...]}),
+    ("attention/heads", lambda x, n_heads: [x, ...]),
+    ("clustering/apart", lambda q, k, centroids: [0.0, ..., 1.0]),
+]
+
+
+@pytest.mark.parametrize(("name", "answer"), GAPS)
+def test_an_answer_with_a_gap_anywhere_is_not_attempted(name, answer, capsys):
+    check(name, answer)
+    assert capsys.readouterr().out.startswith(f"Not attempted yet: {name}")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,6 +20,12 @@ SHOWN = "\n".join(
     for output in cell.get("outputs", [])
     if "text/markdown" in output.get("data", {})
 )
+GLUED = {
+    output.metadata["scrapbook"]["name"]: next(iter(output.data.values()))
+    for cell in APPENDIX.cells
+    for output in cell.get("outputs", [])
+    if "scrapbook" in output.get("metadata", {})
+}
 LINKS = [
     line
     for cell in APPENDIX.cells
@@ -67,6 +73,18 @@ def test_the_tables_hold_every_assignment_with_its_points_and_minutes(chapter):
 def test_the_six_weeks_leave_no_assignment_out(chapter):
     weeks = SHOWN[SHOWN.index("| week|") : SHOWN.index("| session|")]
     assert f"<../exercises/{chapter}>" in weeks
+
+
+def test_the_sentence_on_six_weeks_says_what_its_table_holds():
+    rows = SHOWN[SHOWN.index("| week|") : SHOWN.index("| session|")].splitlines()
+    weeks = [row.strip("|").split("|") for row in rows if re.match(r"\| ?\d+\|", row)]
+    everything, short = ([int(week[place]) for week in weeks] for place in (-2, -1))
+    assert len(weeks) == 6
+    assert GLUED["instructors-week-least"] == f"'{min(everything)}'"
+    assert GLUED["instructors-week-most"] == f"'{max(everything)}'"
+    assert GLUED["instructors-week-short"] == f"'{max(short)}'"
+    assert all(f"{{glue:text}}`{name}`" in TEXT for name in GLUED if "-week-" in name)
+    assert max(short) <= 190  # three hours, as the sentence says
 
 
 @pytest.mark.parametrize("link", LINKS)

@@ -1,6 +1,7 @@
 """Every defect of the museum is one, can be killed, and is killed by the page's own tests."""
 
 import re
+import sys
 from dataclasses import FrozenInstanceError
 
 import nbformat
@@ -62,6 +63,32 @@ def test_a_test_that_sees_some_defects_is_told_of_one_that_is_alive(capsys):
 
     score("window", sees_the_future)
     assert "kills 2 of 4 defects. One is alive: it allows w keys with" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("failure", [lambda: pytest.fail("the future is read"), sys.exit])
+def test_a_test_may_fail_by_what_is_no_exception(failure):
+    def fails(function):
+        if function is not one.good:
+            failure()
+
+    one = exhibit("window")
+    assert base.score(one, fails).startswith("Right: window.")
+    assert "rejects the function without a defect" in base.score(one, lambda function: failure())
+
+
+def test_a_reader_may_interrupt_a_test():
+    def interrupted(function):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        base.score(exhibit("window"), interrupted)
+
+
+@pytest.mark.parametrize("returned", [True, False])
+def test_a_test_that_only_returns_is_told_to_assert(returned):
+    said = base.score(exhibit("window"), lambda function: returned)
+    assert f"your test returns {returned} and raises nothing, so it kills 0 of 4" in said
+    assert said.endswith("`assert` it.")
 
 
 @pytest.mark.parametrize("missing", [None, ..., lambda function: ...])

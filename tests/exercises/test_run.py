@@ -70,6 +70,28 @@ def test_a_verdict_is_said_in_one_line(verdict, after, printed, monkeypatch, cap
     assert capsys.readouterr().out == f"{printed}\n"
 
 
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_check_that_fails_names_the_answer_as_unexpected(error, monkeypatch, capsys):
+    def examine(answer, generator):
+        raise error("too deep")
+
+    name = planted(monkeypatch, examine)
+    run.check(name, [3])
+    assert capsys.readouterr().out == (
+        "Not yet: this is an unexpected answer, [3] (list); reading it failed with "
+        f"{error.__name__}: too deep.\n"
+    )
+    with pytest.raises(AssertionError, match="unexpected answer"):
+        run.grade(name, [3], seed=1)
+
+
+def test_a_list_within_itself_is_unexpected_and_not_right(capsys):
+    endless: list = []
+    endless.append(endless)
+    run.check("attention/row", endless)
+    assert "unexpected answer, [[...]] (list)" in capsys.readouterr().out
+
+
 def test_a_picture_is_drawn_when_there_is_one(monkeypatch):
     drawn = []
     monkeypatch.setattr(run, "draw", drawn.append)

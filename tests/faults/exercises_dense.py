@@ -53,8 +53,8 @@ FAULTS = [
     Fault(
         "a block is touched by its diagonal only",
         "exercises/complexity.py",
-        "touched = answer.view(N // BLOCK, BLOCK, N // BLOCK, BLOCK).any(3).any(1)",
-        "touched = answer.view(N // BLOCK, BLOCK, N // BLOCK, BLOCK).any(3).all(1)",
+        "touched = answer.reshape(N // BLOCK, BLOCK, N // BLOCK, BLOCK).any(3).any(1)",
+        "touched = answer.reshape(N // BLOCK, BLOCK, N // BLOCK, BLOCK).any(3).all(1)",
         RIGHT + "[complexity/blocks-0]",
     ),
     Fault(

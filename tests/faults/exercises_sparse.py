@@ -9,8 +9,8 @@ FAULTS = [
     Fault(
         "an answer may change what the examiner looks at later",
         "exercises/certificates.py",
-        "result = answer(*copy.deepcopy(arguments))",
-        "result = answer(*arguments)",
+        "result, error = attempt(answer, *copy.deepcopy(arguments))",
+        "result, error = attempt(answer, *arguments)",
         "exercises/test_certificates.py::test_an_answer_gets_copies_of_what_is_examined_later",
     ),
     Fault(

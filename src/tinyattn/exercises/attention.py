@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 from torch import Generator, Tensor
 
 from tinyattn.dense import attention
-from tinyattn.exercises.base import Exercise, Mistake, Verdict, of_function, of_value
+from tinyattn.exercises.base import Exercise, Mistake, Verdict, attempt, of_function, of_value
 from tinyattn.exercises.base import wrong as is_wrong
 from tinyattn.exercises.certificates import returned
 
@@ -19,8 +18,9 @@ SMALLEST_DIFFERENCE = 0.01  # that counts as telling two functions apart
 
 
 def _row(answer: Any, generator: Generator) -> Verdict:
-    if isinstance(answer, dict) and isinstance(answer.get("words"), (list, tuple, set)):
-        answer = {**answer, "words": sorted(answer["words"])}
+    given = answer.get("words") if isinstance(answer, dict) else None
+    if isinstance(given, (list, tuple, set)) and all(isinstance(word, str) for word in given):
+        answer = {**answer, "words": sorted(given)}
     words = ["are", "for"]
     return of_value(
         answer,
@@ -195,18 +195,25 @@ def _inputs(answer: Any) -> tuple[Tensor, ...] | Verdict:
         return inputs
     if not isinstance(inputs, (tuple, list)) or len(inputs) != 4:
         return is_wrong("return four tensors: q, k, v and mask")
-    try:
-        attention(*inputs)
-    except (TypeError, ValueError, AttributeError) as error:
+    if not all(isinstance(one, Tensor) for one in inputs):
+        return is_wrong("each of q, k, v and mask must be a tensor")
+    inputs = tuple(one.detach() for one in inputs)
+    right, error = attempt(attention, *inputs)
+    if error is not None:
         return is_wrong(f"attention refuses your inputs: {error}")
     if inputs[3].shape != (inputs[0].shape[-2], inputs[1].shape[-2]):
         return is_wrong("give the mask one row for each query and one column for each key")
-    return tuple(inputs)
+    if not all(one.isfinite().all() for one in (*inputs, right)):
+        return is_wrong("q, k, v and what attention makes of them must be finite: no NaN, no inf")
+    return inputs
 
 
 def _alike(function: Callable, inputs: tuple[Tensor, ...], right: Tensor) -> bool:
-    result = function(*copy.deepcopy(inputs))
-    return bool(((result - right).abs() < SMALLEST_DIFFERENCE).all())
+    """Whether a wrong function passes for the right one; one that fails does not."""
+    alike, error = attempt(
+        lambda: bool(((function(*inputs) - right).abs() < SMALLEST_DIFFERENCE).all())
+    )
+    return error is None and alike
 
 
 def _spread(answer: Any, generator: Generator) -> Verdict:

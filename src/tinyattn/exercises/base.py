@@ -6,14 +6,18 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import chain
+from numbers import Real
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 KINDS = ("predict", "implement", "break", "measure", "prove")
 LARGEST_PICTURE = 32  # queries or keys
+LONGEST_QUOTE = 200  # letters of an answer that a sentence repeats
 TOLERANCE = 1e-4  # of float32 answers: far above rounding, far below any mistake that is named
 
 
@@ -39,6 +43,37 @@ OPEN = Verdict("open")
 
 def wrong(says: str, wanted: Any = None, got: Any = None) -> Verdict:
     return Verdict("wrong", says, wanted, got)
+
+
+def attempt(function: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:
+    """What a call returns, and what it raised: anything but the reader's own Ctrl-C.
+
+    `sys.exit` and `pytest.fail` raise what is no Exception, and are failures like others.
+    """
+    try:
+        return function(*arguments), None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return None, error
+
+
+def has_gap(answer: Any, *, blank: bool = False) -> bool:
+    """Whether `...` stands for the answer or anywhere inside its lists, tuples, sets and dicts.
+
+    Args:
+        answer: anything.
+        blank: count a None inside as well; None for the whole answer always counts.
+    """
+
+    def gap(value: Any) -> bool:
+        if isinstance(value, dict):
+            return any(map(gap, value.values()))
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return any(map(gap, value))
+        return value is ... or (blank and value is None)
+
+    return answer is None or gap(answer)
 
 
 @dataclass(frozen=True)
@@ -112,10 +147,10 @@ def of_function(
     right. Otherwise the first case with a difference is described: shape first, then values. A
     function that returns None or `...`, or raises NotImplementedError, was not attempted.
     """
-    if answer is ... or answer is None:
+    if has_gap(answer):
         return OPEN
     if not callable(answer):
-        return wrong(f"a function is wanted, this is {_kind(answer)}")
+        return wrong(f"a function is wanted, this is {kind(answer)}")
     cases = iter(cases)
     first = next(cases)
     if not _starts(answer, first):
@@ -147,9 +182,7 @@ def of_value(
 
     Whole numbers may come as floats or tensors of one element, tuples as lists.
     """
-    if not _attempted(answer) or (isinstance(answer, (list, tuple)) and ... in answer):
-        return OPEN
-    if isinstance(answer, dict) and any(value is ... for value in answer.values()):
+    if has_gap(answer, blank=True):
         return OPEN
     problem = _difference(answer, wanted, tolerance)
     if problem is None:
@@ -157,7 +190,7 @@ def of_value(
     for mistake in mistakes:
         if _difference(answer, mistake.answer, tolerance) is None:
             return wrong(mistake.says)
-    return wrong(_without_the_answer(answer, wanted))
+    return wrong(_without_the_answer(answer, wanted, tolerance))
 
 
 def of_parts(
@@ -174,7 +207,7 @@ def of_parts(
         wanted: the right value of each part, in the order in which they are worked out.
         mistakes: for some parts, known mistakes.
     """
-    if not isinstance(answer, dict) or set(answer) != set(wanted) or ... in answer.values():
+    if not isinstance(answer, dict) or set(answer) != set(wanted) or has_gap(answer):
         return of_value(answer, wanted)
     for key, value in wanted.items():
         verdict = of_value(answer[key], value, mistakes.get(key, ()), tolerance=tolerance)
@@ -183,28 +216,21 @@ def of_parts(
     return RIGHT
 
 
-def _attempted(answer: Any) -> bool:
-    return answer is not None and answer is not ...
-
-
 def _starts(answer: Callable, case: Case) -> bool:
     """Whether the function does anything at all with its first case."""
-    try:
-        return _attempted(answer(*copy.deepcopy(case)))
-    except NotImplementedError:
-        return False
-    except Exception:
-        return True  # it fails, and that is said with the inputs
+    got, error = attempt(answer, *copy.deepcopy(case))
+    if error is not None:  # a failure is said with the inputs
+        return not isinstance(error, NotImplementedError)
+    return not has_gap(got)
 
 
 def _call(answer: Callable, case: Case) -> tuple[Any, str | None]:
     """What the answer returns for a case, and what went wrong in calling it."""
     given = copy.deepcopy(case)
-    try:
-        got = answer(*given)
-    except Exception as error:
+    got, error = attempt(answer, *given)
+    if error is not None:
         return None, f"your function raised {type(error).__name__}: {error}"
-    if not _attempted(got):
+    if has_gap(got):
         return None, "your function returned nothing; end it with `return`"
     for number, (before, after) in enumerate(zip(case, given, strict=True), start=1):
         if _difference(after, before, 0.0):
@@ -229,22 +255,25 @@ def _explains(mistake: Mistake, case: Case, got: Any, tolerance: float) -> bool:
 
 def _difference(got: Any, wanted: Any, tolerance: float) -> str | None:
     """How an answer differs, shape first, or None. NaN equals NaN, infinities equal themselves."""
-    if isinstance(wanted, (str, bool)) and not isinstance(got, Tensor):
-        return None if got == wanted and type(got) is type(wanted) else f"got {got!r}"
+    got = plain(got)
+    if isinstance(wanted, str) or (isinstance(wanted, bool) and not isinstance(got, Tensor)):
+        same = isinstance(got, type(wanted)) and got == wanted
+        return None if same else f"got {quoted(got)}"
     if isinstance(wanted, dict):
         if not isinstance(got, dict) or set(got) != set(wanted):
-            return f"a dict with the keys {', '.join(map(repr, wanted))} is wanted, got {got!r}"
+            keys = ", ".join(map(repr, wanted))
+            return f"a dict with the keys {keys} is wanted, got {quoted(got)}"
         return _first(_difference(got[key], wanted[key], tolerance) for key in wanted)
     if isinstance(wanted, (tuple, list)) and any(
         not isinstance(part, (int, float)) for part in wanted
     ):
         if not isinstance(got, (tuple, list)) or len(got) != len(wanted):
-            return f"{len(wanted)} results are wanted, got {_kind(got)}"
+            return f"{len(wanted)} results are wanted, got {kind(got)}"
         pairs = zip(got, wanted, strict=True)
         return _first(_difference(g, w, tolerance) for g, w in pairs)
     if isinstance(wanted, (int, float, tuple, list, Tensor)):
         return _numbers(got, wanted, tolerance)
-    return None if got == wanted else f"got {got!r}"
+    return None if got == wanted else f"got {quoted(got)}"
 
 
 def _first(found: Iterable[str | None]) -> str | None:
@@ -252,11 +281,10 @@ def _first(found: Iterable[str | None]) -> str | None:
 
 
 def _numbers(got: Any, wanted: Any, tolerance: float) -> str | None:
-    try:
-        got_tensor = torch.as_tensor(got).detach()
-    except (TypeError, ValueError, RuntimeError):
-        return f"numbers are wanted, got {_kind(got)}"
-    wanted_tensor = torch.as_tensor(wanted)
+    got_tensor, wanted_tensor = as_numbers(got), torch.as_tensor(wanted)
+    numeric = wanted_tensor.dtype != torch.bool and not _holds_bool(wanted)
+    if got_tensor is None or (numeric and _holds_bool(got)):
+        return f"numbers are wanted, got {kind(got)}"
     if not isinstance(wanted, Tensor) and got_tensor.numel() == 1 and wanted_tensor.numel() == 1:
         got_tensor = got_tensor.reshape(wanted_tensor.shape)
     if got_tensor.shape != wanted_tensor.shape:
@@ -275,6 +303,45 @@ def _numbers(got: Any, wanted: Any, tolerance: float) -> str | None:
     return f"{where}yours is {_number(a[place])}, wanted is {_number(b[place])}{n_apart}"
 
 
+def plain(value: Any) -> Any:
+    """Fractions, Decimals and numpy's scalars as Python's own, also inside lists and tuples."""
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, np.generic):
+        return plain(value.item()) if type(value.item()) is not type(value) else value
+    if isinstance(value, int):
+        return value if abs(value) < 2**63 else _as_float(value)
+    return _as_float(value) if isinstance(value, (Real, Decimal)) else value
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def as_numbers(value: Any) -> Tensor | None:
+    """The value as a dense tensor of real numbers or bools without gradient, or None."""
+    found, error = attempt(lambda: _as_tensor(plain(value)).detach().to_dense().cpu())
+    return None if error is not None or found.is_complex() else found
+
+
+def _as_tensor(value: Any) -> Tensor:
+    if isinstance(value, np.ndarray):  # a copy, whatever its strides and whoever may write to it
+        value = plain(value.tolist()) if value.dtype == object else torch.from_numpy(value.copy())
+    if isinstance(value, list) and any(isinstance(part, (Tensor, np.ndarray)) for part in value):
+        return torch.stack([_as_tensor(part) for part in value])
+    return torch.as_tensor(value)
+
+
+def _holds_bool(value: Any) -> bool:
+    """Whether True or False stands where numbers may be; a tensor says so by its dtype."""
+    return isinstance(value, bool) or (
+        isinstance(value, (list, tuple)) and any(map(_holds_bool, value))
+    )
+
+
 def _number(value: Tensor) -> str:
     number = value.item()
     return f"{number:.4g}" if math.isfinite(number) else str(number)
@@ -284,10 +351,19 @@ def _shape(value: Tensor) -> str:
     return str(tuple(value.shape)) if value.dim() else "that of a single number"
 
 
-def _kind(value: Any) -> str:
+def kind(value: Any) -> str:
+    """What a value is, in the words of a hint."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
-    return f"{value!r} ({type(value).__name__})"
+    return f"{quoted(value)} ({type(value).__name__})"
+
+
+def quoted(value: Any, write: Callable[[Any], str] = repr) -> str:
+    """The value as Python writes it, cut short; its type if it cannot be written."""
+    text, error = attempt(write, value)
+    if error is not None:
+        return f"something of type {type(value).__name__}"
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
 
 
 def _words(case: Case) -> str:
@@ -303,32 +379,32 @@ def _words(case: Case) -> str:
     return ", ".join(word(value) for value in case) or "no arguments"
 
 
-def _without_the_answer(answer: Any, wanted: Any) -> str:
+def _without_the_answer(answer: Any, wanted: Any, tolerance: float) -> str:
     """What can be said of a wrong value without telling the right one."""
     if isinstance(wanted, (int, float)) and not isinstance(wanted, bool):
-        try:
-            side = "small" if float(answer) < wanted else "large"
-        except (TypeError, ValueError):
-            return f"a number is wanted, got {_kind(answer)}"
-        return f"{answer} is too {side}"
+        number = None if isinstance(answer, (list, tuple)) else as_numbers(answer)
+        if number is None or number.dtype == torch.bool or number.numel() != 1 or number.isnan():
+            return f"a number is wanted, got {kind(answer)}"
+        side = "small" if number.item() < wanted else "large"
+        return f"{quoted(answer, str)} is too {side}"
     if isinstance(wanted, (tuple, list)):
         if not isinstance(answer, (tuple, list)):
-            return f"a list of {len(wanted)} entries is wanted, got {_kind(answer)}"
+            return f"a list of {len(wanted)} entries is wanted, got {kind(answer)}"
         if len(answer) != len(wanted):
             return f"{len(wanted)} entries are wanted, got {len(answer)}"
         bad = [
             str(number)
             for number, (g, w) in enumerate(zip(answer, wanted, strict=True), start=1)
-            if _difference(g, w, 1e-6)
+            if _difference(g, w, tolerance)
         ]
         return f"not right yet: entry {', '.join(bad)}"
     if isinstance(wanted, dict):
         if not isinstance(answer, dict) or set(answer) != set(wanted):
             keys = ", ".join(map(repr, wanted))
-            return f"a dict with the keys {keys} is wanted, got {_kind(answer)}"
-        bad = [repr(key) for key in wanted if _difference(answer[key], wanted[key], 1e-6)]
+            return f"a dict with the keys {keys} is wanted, got {kind(answer)}"
+        bad = [repr(key) for key in wanted if _difference(answer[key], wanted[key], tolerance)]
         return f"not right yet: {', '.join(bad)}"
-    return f"{answer!r} is not it"
+    return f"{quoted(answer)} is not it"
 
 
 def _picture(value: Any) -> Any:

@@ -14,7 +14,7 @@ from tinyattn.content import routing_weights
 from tinyattn.dense import attention
 from tinyattn.exercises.base import Exercise, Mistake, Verdict, of_function, of_value
 from tinyattn.exercises.base import wrong as is_wrong
-from tinyattn.exercises.certificates import returned
+from tinyattn.exercises.certificates import returned, vector
 
 
 def _sizes(answer: Any, generator: Generator) -> Verdict:
@@ -255,11 +255,9 @@ def _apart(answer: Any, generator: Generator) -> Verdict:
         moved = returned(answer, q, k, centroids)
         if isinstance(moved, Verdict):
             return moved
-        moved = torch.as_tensor(moved).float()
-        if moved.shape != (d_head,):
-            return is_wrong(f"one vector of {d_head} numbers is wanted, got {tuple(moved.shape)}")
-        if not moved.isfinite().all():
-            return is_wrong("the vector must be finite")
+        moved = vector(moved, d_head)
+        if isinstance(moved, Verdict):
+            return moved
         before, after = attention(q, k, v), attention(q, k + moved, v)
         if not torch.allclose(before, after, atol=0.01):
             return is_wrong(
@@ -285,11 +283,9 @@ def _leak(answer: Any, generator: Generator) -> Verdict:
         last = returned(answer, x, centroids, size)
         if isinstance(last, Verdict):
             return last
-        last = torch.as_tensor(last).float()
-        if last.shape != (4,):
-            return is_wrong(f"one vector of 4 numbers is wanted, got {tuple(last.shape)}")
-        if not last.isfinite().all():
-            return is_wrong(f"finite numbers are wanted, got {last.tolist()}")
+        last = vector(last, 4)
+        if isinstance(last, Verdict):
+            return last
         changed = torch.cat([x[:-1], last[None]])
         if torch.allclose(x[-1], last):
             return is_wrong("the last token has not changed, so nothing can")

@@ -318,7 +318,7 @@ EXERCISES = (
         points=3,
         goal="Say how many layers of each kind join the two ends of a text",
         examine=_paths,
-        after="One, a line, a line, a logarithm: that is the last column of Table 2.",
+        after="One, a line, a line, a logarithm: only dilated kernels earn what Table 2 gives to all.",
     ),
     Exercise(
         name="comparison/hops",

@@ -187,7 +187,7 @@ def _blocks(answer: Any, generator: Generator) -> Verdict:
     if (rows != 2).any():
         bad = int((rows != 2).nonzero()[0])
         return is_wrong(f"every query reads two keys, but query {bad} reads {int(rows[bad])}")
-    touched = answer.view(N // BLOCK, BLOCK, N // BLOCK, BLOCK).any(3).any(1)
+    touched = answer.reshape(N // BLOCK, BLOCK, N // BLOCK, BLOCK).any(3).any(1)
     if not touched.all():
         row, column = (~touched).nonzero()[0].tolist()
         return is_wrong(

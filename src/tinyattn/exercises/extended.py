@@ -19,10 +19,6 @@ def _sizes(generator: Generator, low: int, high: int, count: int) -> list[int]:
 
 def _walk(answer: Any, generator: Generator) -> Verdict:
     right = {"left": [1, 2, 2], "right": [1, 1, 4, 4]}
-    if isinstance(answer, dict) and any(
-        isinstance(side, (list, tuple)) and ... in side for side in answer.values()
-    ):
-        return Verdict("open")
     return of_value(
         answer,
         right,

@@ -12,7 +12,9 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from tinyattn.content import soft_permutation
-from tinyattn.exercises.base import Exercise, Mistake, Verdict, of_function
+from tinyattn.exercises.base import Exercise, Mistake, Verdict, kind, of_function
+from tinyattn.exercises.base import wrong as is_wrong
+from tinyattn.exercises.certificates import returned
 
 
 def _normalised(
@@ -188,9 +190,7 @@ def _straight(answer: Any, generator: Generator) -> Verdict:
 
         def value_and_gradient(sort: Tensor, weights: Tensor) -> Any:
             sort = sort.clone().requires_grad_()
-            out = function(sort)
-            if not isinstance(out, Tensor):
-                return out
+            out = function(sort).to_dense()
             if out.requires_grad:
                 (out * weights).sum().backward()
             gradient = torch.zeros_like(sort) if sort.grad is None else sort.grad
@@ -232,7 +232,28 @@ def _straight(answer: Any, generator: Generator) -> Verdict:
     for n, m in ((3, 3), (4, 5), (2, 6)):
         sort = torch.rand(n, m, generator=generator).softmax(1)
         cases.append((sort, torch.randn(n, m, generator=generator)))
-    return of_function(observed(answer), observed(right), cases, mistakes)
+    problem = _no_tensor_like(answer, cases)
+    return problem or of_function(observed(answer), observed(right), cases, mistakes)
+
+
+def _no_tensor_like(answer: Any, cases: list[tuple[Tensor, Tensor]]) -> Verdict | None:
+    """What keeps a result from being multiplied by weights as large as the input, or nothing."""
+    for sort, _ in cases:
+        out = returned(answer, sort.clone().requires_grad_())
+        if isinstance(out, Verdict):
+            return None  # a failure is said with the inputs, by `of_function`
+        here = f"for a tensor of {tuple(sort.shape)}"
+        if not isinstance(out, Tensor):
+            return is_wrong(
+                f"{here}: a tensor is wanted, through which a gradient can come back, got {kind(out)}"
+            )
+        if out.shape != sort.shape:
+            return is_wrong(
+                f"{here}: the shape is {tuple(out.shape)}, it should be {tuple(sort.shape)}"
+            )
+        if out.is_complex():
+            return is_wrong(f"{here}: real numbers are wanted, got {out.dtype}")
+    return None
 
 
 def _gradient(answer: Any, generator: Generator) -> Verdict:

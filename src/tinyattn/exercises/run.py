@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tinyattn.exercises.base import Exercise, Verdict
+from tinyattn.exercises.base import OPEN, Exercise, Verdict, attempt, has_gap, kind, quoted, wrong
 from tinyattn.exercises.pictures import draw
 from tinyattn.show import Checklist
 
@@ -118,9 +118,20 @@ def grade(name: str, answer: Any, seed: int) -> None:
 
 
 def _examine(one: Exercise, answer: Any, seed: int) -> Verdict:
+    """The verdict; an answer on which its check fails is of a kind that nobody expected."""
     with torch.random.fork_rng(devices=[]):  # answers that draw leave the reader's state alone
         torch.manual_seed(seed)
-        return one.examine(answer, torch.Generator().manual_seed(seed))
+        unfinished, error = attempt(has_gap, answer)
+        if unfinished:
+            return OPEN
+        if error is None:
+            verdict, error = attempt(one.examine, answer, torch.Generator().manual_seed(seed))
+    if error is None:
+        return verdict
+    return wrong(
+        f"this is an unexpected answer, {kind(answer)}; reading it failed with "
+        f"{type(error).__name__}: {quoted(error, str)}"
+    )
 
 
 def sentence(one: Exercise, verdict: Verdict) -> str:

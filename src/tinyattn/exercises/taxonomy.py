@@ -9,17 +9,19 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from tinyattn.analysis import CountBytes
 from tinyattn.dense import attention, attention_weights
 from tinyattn.exercises.base import (
     RIGHT,
     Exercise,
     Mistake,
     Verdict,
+    as_numbers,
     of_function,
     of_parts,
 )
 from tinyattn.exercises.base import wrong as is_wrong
-from tinyattn.exercises.certificates import made
+from tinyattn.exercises.certificates import made, returned
 from tinyattn.families import (
     compressed_attention,
     elu_features,
@@ -29,6 +31,8 @@ from tinyattn.families import (
     nystrom_attention,
     prior_attention,
 )
+
+LONG = 512  # tokens: a matrix of pairs is a thousand times as large as their state
 
 
 def _linear(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -82,7 +86,23 @@ def _recurrent(answer: Any, generator: Generator) -> Verdict:
         tuple(torch.randn(n, size, generator=generator) for size in (d, d, d_v))
         for n, d, d_v in ((5, 4, 3), (1, 3, 2), (9, 2, 5))
     ]
-    return of_function(answer, _linear, cases, mistakes)
+    verdict = of_function(answer, _linear, cases, mistakes)
+    return _without_pairs(answer, generator) if verdict.state == "right" else verdict
+
+
+def _without_pairs(answer: Callable, generator: Generator) -> Verdict:
+    """Whether a right answer makes less than a byte for each pair of many tokens."""
+    q, k, v = torch.randn(3, LONG, 2, generator=generator)
+    with CountBytes() as counted:
+        out = returned(answer, q, k, v)
+    if isinstance(out, Verdict):
+        return out
+    if counted.peak < LONG**2:
+        return RIGHT
+    return is_wrong(
+        f"the numbers are right, but for {LONG} tokens your function holds {counted.peak:,} bytes: "
+        "that is a matrix of all pairs, and a state of d times d_v numbers is enough"
+    )
 
 
 def _shared(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -293,13 +313,20 @@ def _needle(answer: Any, generator: Generator) -> Verdict:
         return is_wrong("return two tensors: one query (d,) and the keys (n, d)")
     if not all(isinstance(part, Tensor) for part in answer):
         return is_wrong("return two tensors, not numbers or lists")
-    q, k = (part.double() for part in answer)
+    parts = [as_numbers(part) for part in answer]
+    if any(part is None for part in parts):
+        return is_wrong("the query and the keys must hold real numbers")
+    q, k = (part.double() for part in parts)
     if q.dim() != 1 or k.dim() != 2 or k.shape[1:] != q.shape:
         return is_wrong(f"the query must be (d,) and the keys (n, d), got {_sizes(q)}, {_sizes(k)}")
+    if not k.numel():
+        return is_wrong("give one key or more, of one number or more: key 0 is to be found")
+    if not (q.isfinite().all() and k.isfinite().all()):
+        return is_wrong("the query and the keys must be finite: no NaN, no inf")
     scores = k @ q / math.sqrt(len(q))
     features = elu_features(k) @ elu_features(q)
     sharp, soft = float(scores.softmax(0)[0]), float(features[0] / features.sum())
-    if sharp < SHARP:
+    if not sharp >= SHARP:
         return is_wrong(f"softmax gives key 0 the weight {sharp:.2f}, {SHARP} is wanted")
     if not soft <= SOFT:
         return is_wrong(f"linear attention gives key 0 {soft:.2f}, at most {SOFT} is wanted")

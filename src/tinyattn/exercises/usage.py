@@ -16,6 +16,8 @@ from tinyattn.exercises.base import (
     Exercise,
     Mistake,
     Verdict,
+    as_numbers,
+    has_gap,
     of_function,
     of_parts,
 )
@@ -297,18 +299,20 @@ def _greedy(answer: Any, generator: Generator) -> Verdict:
 
 def _two_steps(answer: Any) -> tuple[Tensor, Tensor] | Verdict:
     """The two tables of probabilities, or what is wrong with them."""
-    if answer is ... or answer is None:
+    if has_gap(answer, blank=True):
         return OPEN
     if not isinstance(answer, (tuple, list)) or len(answer) != 2:
         return is_wrong("give two tables: first and then")
-    if any(part is ... or part is None for part in answer):
-        return OPEN
-    try:
-        first, then = (torch.as_tensor(part, dtype=torch.float64) for part in answer)
-    except (TypeError, ValueError):
+    tables = [as_numbers(part) for part in answer]
+    if any(table is None or table.dtype == torch.bool for table in tables):
         return is_wrong("the tables must hold numbers, three in each row")
+    first, then = (table.double() for table in tables)
     if first.shape != (3,) or then.shape != (3, 3):
         return is_wrong("there are three characters: first has 3 entries, then has 3 rows of 3")
+    if not (first.isfinite().all() and then.isfinite().all()):
+        return is_wrong(
+            "a probability is not a finite number; a row of zeros has no sum to divide by"
+        )
     if min(first.min(), then.min()) < 0:
         return is_wrong("a probability is negative")
     if (first.sum() - 1).abs() > 1e-6 or (then.sum(1) - 1).abs().max() > 1e-6:

@@ -84,6 +84,33 @@ def equal_tokens():
     return torch.ones(2, 4), torch.ones(2, 4), torch.eye(2), torch.tensor([[1, 0], [0, 0]]) > 0
 
 
+def nan_values():
+    """No number is far from NaN, and none is near."""
+    q, k, _, mask = many_inputs()()
+    return q, k, torch.full((5, 3), math.nan), mask
+
+
+def no_keys():
+    return torch.ones(2, 4), torch.ones(0, 4), torch.ones(0, 3), torch.ones(2, 0) > 0
+
+
+def of_two_dtypes():
+    q, k, v, mask = many_inputs()()
+    return q.double(), k, v, mask
+
+
+def half_precision():
+    """-1e9 is no float16: the mask with a large number fails, which exposes it."""
+    q, k, v, mask = many_inputs(n_q=9, n_k=12)()
+    return q.half(), k.half(), v.half(), mask
+
+
+def more_queries_than_keys():
+    """Queries in a batch, keys and values without one."""
+    q, k, v, mask = many_inputs(n_q=9, n_k=12)()
+    return torch.stack([q, 2 * q]).requires_grad_() * 1, k, v, mask
+
+
 ANSWERS = {
     "attention/row": Answers(
         right=(row(4.113, "are", "for"), row(torch.tensor(math.exp(2**0.5)), "for", "are")),
@@ -95,6 +122,7 @@ ANSWERS = {
             ("'ratio'", row(11.0, "for", "are")),
             ("'words'", row(4.113, "for", "data")),
             ("keys 'words', 'ratio'", {"ratio": 4.113}),
+            ("right yet: 'words', 'ratio'", {"words": [1, "are"], "ratio": "4.113"}),
         ),
     ),
     "attention/masked": Answers(
@@ -141,7 +169,12 @@ ANSWERS = {
         ),
     ),
     "attention/tell_apart": Answers(
-        right=(many_inputs(), many_inputs(n_q=9, n_k=12, batch=(2, 2))),
+        right=(
+            many_inputs(),
+            many_inputs(n_q=9, n_k=12, batch=(2, 2)),
+            half_precision,
+            more_queries_than_keys,
+        ),
         wrong=(
             ("the mask is not used", many_inputs(everything=True, blind=False)),
             ("gets NaN", many_inputs(blind=False)),
@@ -150,6 +183,10 @@ ANSWERS = {
             ("return four tensors", lambda: (torch.ones(2, 2), torch.ones(2, 2))),
             ("attention refuses", lambda: [torch.ones(2, 2)] * 4),
             ("one row for each query", lambda: (*many_inputs()()[:3], torch.tensor(True))),
+            ("must be finite", nan_values),
+            ("must be a tensor", lambda: (*many_inputs()()[:3], None)),
+            ("expose 2 of 11", no_keys),
+            ("share one float dtype", of_two_dtypes),
         ),
     ),
     "attention/spread": Answers(

@@ -225,6 +225,9 @@ ANSWERS = {
             ("must be finite", lambda q, k, centroids: far_away(q, k, centroids) * math.inf),
             ("make it shorter", lambda q, k, centroids: far_away(q, k, centroids) * 9e2),
             ("raised", lambda q, k: 0),
+            ("got {'moved': 1} (dict)", lambda q, k, centroids: {"moved": 1}),
+            ("got ()", lambda q, k, centroids: 10**30),
+            ("(generator)", lambda q, k, centroids: (x for x in q[0])),
         ),
     ),
     "clustering/leak": Answers(
@@ -233,8 +236,11 @@ ANSWERS = {
             ("has not changed", lambda x, centroids, size: x[-1]),
             ("no earlier token notices", lambda x, centroids, size: 1.001 * x[-1]),
             ("one vector of 4", lambda x, centroids, size: centroids),
-            ("finite numbers", lambda x, centroids, size: x[-1] / 0),
+            ("must be finite", lambda x, centroids, size: x[-1] / 0),
             ("raised TypeError", lambda x: x[-1]),
+            ("got 'far away' (str)", lambda x, centroids, size: "far away"),
+            ("got [[1, 2], [3]] (list)", lambda x, centroids, size: [[1, 2], [3]]),
+            ("got (2, 4)", lambda x, centroids, size: (x[-1], x[0])),
         ),
     ),
 }

@@ -185,7 +185,7 @@ ANSWERS = {
         ),
     ),
     "complexity/blocks": Answers(
-        right=(scattered, strided),
+        right=(scattered, strided, lambda: strided().T.contiguous().T),
         wrong=(
             ("16 of 64 blocks", banded(2)),
             ("query 0 reads 3", banded(3)),

@@ -194,6 +194,10 @@ ANSWERS = {
             ),
             ("may have none", lambda sort: sort + (sort.round() - sort).detach()),
             ("raised IndexError", lambda sort: sort[99]),
+            ("a tensor is wanted", lambda sort: choice(sort).tolist()),
+            ("a gradient can come back, got array", lambda sort: choice(sort).detach().numpy()),
+            ("the shape is (2,), it should be (3, 3)", lambda sort: sort.flatten()[:2]),
+            ("real numbers are wanted", lambda sort: choice(sort) * 1j),
         ),
     ),
     "learned/gradient": Answers(

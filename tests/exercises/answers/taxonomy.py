@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -33,6 +34,11 @@ def by_cumsum(q, k, v, of_q=phi, of_k=phi):
 
 def undivided(q, k, v):
     return torch.einsum("nd,nde->ne", phi(q), torch.einsum("nd,ne->nde", phi(k), v).cumsum(0))
+
+
+def by_matrix(q, k, v):
+    raw = (phi(q) @ phi(k).T).tril()
+    return raw @ v / raw.sum(1, keepdim=True)
 
 
 def not_causal(q, k, v):
@@ -134,6 +140,16 @@ def probed(attend, n):
     return sums, bool(a.min() < -1e-7), lower, int(torch.linalg.matrix_rank(a, rtol=1e-7))
 
 
+def seen_by_numpy(attend, n):
+    a = attend(torch.eye(n).double()).numpy()
+    return [
+        np.allclose(a.sum(1), 1),
+        (a < -1e-9).any(),
+        np.all(np.abs(np.triu(a, 1)) < 1e-9),
+        np.linalg.matrix_rank(a, tol=1e-9),
+    ]
+
+
 def keys(n=5, near=0.9, length=100.0, d=2):
     def answer():
         k = torch.full((n, d), near)
@@ -141,6 +157,13 @@ def keys(n=5, near=0.9, length=100.0, d=2):
         return torch.full((d,), length), k
 
     return answer
+
+
+def infinite_keys():
+    """Features of -inf are 0, but 0 * -inf is no number, and so is no score."""
+    k = torch.ones(9, 2)
+    k[0, 0] = -math.inf
+    return torch.tensor([0.0, 1.0]), k
 
 
 def negative_keys():
@@ -163,6 +186,7 @@ ANSWERS = {
             ("run along", full_divisor),
             ("that is softmax attention", softmax_causal),
             ("yours is", lambda q, k, v: v),
+            ("a matrix of all pairs", by_matrix),
         ),
     ),
     "taxonomy/grouped": Answers(
@@ -213,7 +237,7 @@ ANSWERS = {
         ),
     ),
     "taxonomy/look": Answers(
-        right=(seen, probed),
+        right=(seen, probed, seen_by_numpy),
         wrong=(
             (
                 "sum over the queries",
@@ -243,6 +267,9 @@ ANSWERS = {
             ("two tensors: one query", lambda: torch.ones(2)),
             ("not numbers", lambda: ([1.0, 2.0], torch.ones(2, 2))),
             ("got (2,), (2, 3)", lambda: (torch.ones(2), torch.ones(2, 3))),
+            ("one key or more", lambda: (torch.ones(2), torch.ones(0, 2))),
+            ("must be finite", infinite_keys),
+            ("real numbers", lambda: (torch.ones(2), torch.ones(3, 2) * 1j)),
         ),
     ),
 }

@@ -129,6 +129,12 @@ def dice_sorted(logits, temperature, u):
 EVEN = [1 / 3, 1 / 3, 1 / 3]
 SURE = [1.0, 0.0, 0.0]
 
+
+def normalised_zeros():
+    then = torch.tensor([EVEN, SURE, [0.0, 0.0, 0.0]])
+    return then / then.sum(1, keepdim=True)
+
+
 ANSWERS = {
     "usage/passes": Answers(
         right=(passes(), passes(14.0, torch.tensor(60), 2 * 2 * 14 * 64)),
@@ -239,6 +245,8 @@ ANSWERS = {
             ("1.20 times as probable", ([0.6, 0.4, 0], [[0.5, 0.5, 0], [0.9, 0.1, 0], EVEN])),
             ("must sum to 1", ([0.6, 0.5, 0.4], [EVEN, SURE, EVEN])),
             ("negative", ([0.6, 0.5, -0.1], [EVEN, SURE, EVEN])),
+            ("not a finite number", (torch.tensor([0.36, 0.32, 0.32]), normalised_zeros())),
+            ("hold numbers", ([0.36, 0.32, 0.32], ["EVEN", SURE, EVEN])),
             ("three characters", ([0.6, 0.4], [[0.5, 0.5], [1.0, 0.0]])),
             ("two tables", [EVEN, SURE, EVEN]),
         ),

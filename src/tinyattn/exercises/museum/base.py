@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from tinyattn.exercises.base import attempt, has_gap, quoted
+
 
 @dataclass(frozen=True)
 class Bug:
@@ -54,7 +56,7 @@ def score(exhibit: Exhibit, test: object) -> str:
         test: called with one function at a time; None, `...` or a test that returns `...` was not
             attempted.
     """
-    if test is None or test is ...:
+    if has_gap(test):
         return f"Not attempted yet: {exhibit.name}"
     failure, returned = _outcome(test, exhibit.good)
     if returned is ...:
@@ -66,6 +68,11 @@ def score(exhibit: Exhibit, test: object) -> str:
         )
     alive = [bug for bug in exhibit.bugs if _outcome(test, bug.function)[0] is None]
     n_killed = len(exhibit.bugs) - len(alive)
+    if not n_killed and returned is not None:
+        return (
+            f"Not yet: your test returns {quoted(returned)} and raises nothing, so it kills 0 of "
+            f"{len(exhibit.bugs)} defects. What a test only returns, nobody reads: `assert` it."
+        )
     if alive:
         return (
             f"Not yet: your test kills {n_killed} of {len(exhibit.bugs)} defects. One is alive: "
@@ -76,11 +83,9 @@ def score(exhibit: Exhibit, test: object) -> str:
 
 def _outcome(
     test: Callable[[Callable], object], function: Callable
-) -> tuple[Exception | None, Any]:
+) -> tuple[BaseException | None, Any]:
     """What the test raised for a function, and what it returned."""
     with torch.random.fork_rng(devices=[]):  # the same draws for each function
         torch.manual_seed(0)
-        try:
-            return None, test(function)
-        except Exception as error:
-            return error, None
+        returned, failure = attempt(test, function)
+        return failure, returned
