@@ -188,7 +188,9 @@ class MaskStudio(StaticWidget, module="studio"):
     def _check(self, proposal: traitlets.Bunch) -> dict[str, object]:
         """A setting without a meaning is refused; the last good one stays."""
         try:
-            return Setting.read(proposal["value"], self._presets).state()
+            setting = Setting.read(proposal["value"], self._presets)
+            _check_on_page(setting, self.kit)
+            return setting.state()
         except ValueError as error:
             raise traitlets.TraitError(str(error)) from error
 
@@ -278,6 +280,26 @@ def _extra(scores: Tensor | None, tokens: Sequence[str] | None) -> dict[str, obj
     if tokens is not None:
         extra["tokens"] = [str(token) for token in tokens]
     return extra
+
+
+def _check_on_page(setting: Setting, kit: dict) -> None:
+    """Refuse a setting of which the page has no masks, as static/studio.js does."""
+    n = setting.n
+    if n not in kit["sizes"]:
+        raise ValueError(f"n must be one of {', '.join(map(str, kit['sizes']))} here, got {n}")
+    atoms = {atom["key"]: atom for atom in kit["atoms"]}
+    for key, values in setting.terms.items():
+        if key not in atoms:
+            raise ValueError(f"there is no atom {key!r} here")
+        name, choices = atoms[key]["name"], atoms[key]["choices"]
+        if not all(value in known for value, known in zip(values, choices, strict=True)):
+            raise ValueError(f"{name} has no such setting here: {', '.join(map(str, values))}")
+        if atoms[key]["drawn"] and str(n) not in atoms[key]["bitmaps"]:
+            raise ValueError(f"there is no draw of {name} for n = {n}")
+    offered = {preset["key"] for preset in kit["presets"]}
+    for key in (setting.base, setting.compare):
+        if key is not None and key not in offered:
+            raise ValueError(f"there is no preset {key!r} here")
 
 
 def _png(mask: Bool[Tensor, "n n"]) -> bytes:
