@@ -466,6 +466,19 @@ def test_scores_and_tokens_fix_n():
         ({"compare": ("full", "etc"), "pattern": Full()}, ValueError, "or a pair without"),
         ({"scores": torch.zeros(3, 4)}, ValueError, r"scores must be \(n, n\) and finite"),
         ({"scores": torch.full((3, 3), float("nan"))}, ValueError, "and finite"),
+        (
+            {"scores": torch.tensor(1.0)},
+            ValueError,
+            r"scores must be \(n, n\) and finite, got \(\)",
+        ),
+        ({"scores": np.zeros((3, 3))}, TypeError, r"real tensor \(n, n\), got ndarray"),
+        ({"scores": [[0.0]]}, TypeError, r"real tensor \(n, n\), got list"),
+        ({"scores": torch.eye(3) * 1j}, TypeError, r"real tensor \(n, n\), got torch.complex64"),
+        ({"tokens": 5}, TypeError, "a label for each position, got int"),
+        ({"tokens": {"a", "b"}}, TypeError, "a label for each position, got set"),
+        ({"tokens": []}, ValueError, "n must be in 1 … 128, got 0"),
+        ({"atoms": "window"}, TypeError, r"as in \['window', 'global'\], got 'window'"),
+        ({"atoms": 5}, TypeError, "atoms must be a list of keys.*got 5"),
         ({"tokens": "abc", "n": 4}, ValueError, "must agree, got {'n': 4, 'tokens': 3}"),
         ({"pattern": Painted(torch.eye(3).bool()), "n": 4}, ValueError, "must agree"),
     ],
@@ -491,6 +504,12 @@ def test_what_is_no_mask_is_not_assigned(mask, error, refusals):
     with pytest.raises(error, match=r"mask must be (a bool tensor|\(n, n\), n in)"):
         studio.mask = mask
     assert studio.pattern == Window(1)
+
+
+def test_a_size_and_labels_of_numpy_are_json_too(refusals):
+    assert MaskStudio(n=np.int64(8)).page_html() == MaskStudio(n=8).page_html()
+    labels = np.array(["a", "b", "c"])
+    assert MaskStudio(tokens=labels).kit["tokens"] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 128])
