@@ -437,4 +437,22 @@ EQUIVALENTS = [
         "@lru_cache(maxsize= 63)",
         "one mask fewer is kept, which changes the pace, and no result",
     ),
+    Equivalent(
+        "show/widgets.py",
+        "def __init_subclass__(cls, *, module: str | None = None, **kwargs: object) -> None:",
+        "def __init_subclass__(cls, /, module: str | None = None, **kwargs: object) -> None:",
+        "what stands in a class statement behind its bases comes by name only",
+    ),
+    Equivalent(
+        "show/widgets.py",
+        "chosen = zip(self._values.items(), place, strict=True)",
+        "chosen = zip(self._values.items(), place, strict=False)",
+        "a place is a product of all values, or an index that was checked to be one of them",
+    ),
+    Equivalent(
+        "show/widgets.py",
+        "f\"{n} can be {', '.join(v)}\" for n, v in zip(self.names, self.labels, strict=True)",
+        "f\"{n} can be {', '.join(v)}\" for n, v in zip(self.names, self.labels, strict=False)",
+        "both are made from the same mapping",
+    ),
 ]

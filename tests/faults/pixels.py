@@ -39,15 +39,15 @@ FAULTS = [
     Fault(
         "a causal rule reaches the page without its direction",
         STUDIO,
-        "rule, causal = rule.left, True",
-        "rule = rule.left",
+        "core, causal = core.left if core.right == Causal() else core.right, True",
+        "core = core.left if core.right == Causal() else core.right",
         SAID + "test_the_page_gets_light_as_bytes_and_rules_as_numbers",
     ),
     Fault(
         "a pixel below the picture is taken",
         STUDIO,
-        "0 <= place[0] < self.height",
-        "0 <= place[0] <= self.height",
+        "0 <= place[0] < height",
+        "0 <= place[0] <= height",
         SAID + "test_what_cannot_be_shown_is_refused_and_the_last_good_one_stays",
     ),
     Fault(
@@ -105,5 +105,19 @@ FAULTS = [
         'canvas.addEventListener("click", pointed);',
         'canvas.addEventListener("pointerdown", pointed);',
         SEEN + "test_a_finger_that_scrolls_chooses_nothing",
+    ),
+    Fault(
+        "tiles that were cut for another picture are taken",
+        "show/pixels.py",
+        "if (core.height, core.width) != (height, width):",
+        "if core.height * core.width < height * width:",
+        "show/test_pixels.py::test_what_is_no_picture_or_no_stack_is_refused",
+    ),
+    Fault(
+        "a rule that is causal already is not cut to the past once more",
+        "show/pixels.py",
+        "while isinstance(core, Intersection) and Causal() in (core.left, core.right):",
+        "if isinstance(core, Intersection) and Causal() in (core.left, core.right):",
+        "show/test_pixels.py::test_causal_may_stand_on_either_side_and_twice",
     ),
 ]

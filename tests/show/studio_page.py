@@ -12,6 +12,81 @@ from tinyattn.analysis.graphs import n_components, path_lengths
 
 NAMES = {name: getattr(tinyattn.patterns, name) for name in tinyattn.patterns.__all__}
 
+# What neither side takes into the setting of a studio of 16 tokens: what the page says of it, and
+# what Python says.
+WRONG_SETTINGS = [
+    (
+        {"n": 0},
+        "n must be one of 8, 16, 24, 31, 32, 40, 48, 56, 64 here, got 0",
+        "in 1 … 128, got 0",
+    ),
+    ({"n": 10**9}, "got 1000000000", "n must be in 1 … 128, got 1000000000"),
+    ({"n": 17}, "n must be one of 8, 16", "n must be one of 8, 16, 24, 31, .*, 64 here, got 17"),
+    ({"n": None}, "got null", "n must be a whole number, got None"),
+    ({"n": True}, "got true", "n must be a whole number, got True"),
+    ({"n": "16"}, "got 16", "n must be a whole number, got '16'"),
+    ({"n": [16]}, "got 16", r"n must be a whole number, got \[16\]"),
+    (
+        {"terms": {"window": [99]}},
+        "Window has no such setting here: 99",
+        "Window has no .* here: 99",
+    ),
+    ({"terms": {"window": [-1]}}, "Window has no such setting here", "w must be 0 or more.*got -1"),
+    ({"terms": {"window": [None]}}, "Window has no such setting here", "w must be a whole number"),
+    ({"terms": {"window": [True]}}, "Window has no such setting here", "w must be a whole number"),
+    ({"terms": {"window": ["2"]}}, "Window has no such setting here", "w must be a whole number"),
+    (
+        {"terms": {"window": []}},
+        "Window has no such setting here",
+        r"must have a list of w, got \[\]",
+    ),
+    ({"terms": {"window": [1, 2]}}, "Window has no such setting here", "must have a list of w"),
+    (
+        {"terms": {"window": 3}},
+        "Window has no such setting here: 3",
+        "must have a list of w, got 3",
+    ),
+    (
+        {"terms": {"dilated": "23"}},
+        "Dilated has no such",
+        "must have a list of w, dilation, got '23'",
+    ),
+    ({"terms": {"full": ""}}, "Full has no such setting here", "'full' must have an empty list"),
+    ({"terms": {"full": {}}}, "Full has no such setting here", "'full' must have an empty list"),
+    ({"terms": {"<b>": []}}, "there is no atom “<b>” here", "an atom must be one of full, window"),
+    ({"terms": []}, "terms must be an object", "terms must hold the values of each atom"),
+    ({"terms": ""}, "terms must be an object", "terms must hold the values of each atom"),
+    ({"terms": None}, "terms must be an object", "terms must hold .*, got None"),
+    ({"base": "unknown"}, "there is no preset “unknown”", "no preset 'unknown' for n=16"),
+    ({"base": ""}, "there is no preset “”", "no preset '' for n=16"),
+    ({"base": False}, "there is no preset “false”", "base must be the key of a preset, got False"),
+    ({"base": ["bigbird"]}, "there is no preset", "base must be the key of a preset, got "),
+    ({"base": "bp_transformer"}, "has no meaning on n = 16", "no preset 'bp_transformer' for n=16"),
+    ({"compare": "unknown"}, "there is no preset “unknown”", "no preset 'unknown'"),
+    ({"compare": 7}, "there is no preset “7”", "compare must be the key of a preset, got 7"),
+    ({"causal": "no"}, "causal must be true or false", "causal must be True or False, got 'no'"),
+    ({"causal": 1}, "causal must be true or false", "causal must be True or False, got 1"),
+    ({"causal": None}, "causal must be true or false", "causal must be True or False, got None"),
+    ({"added": "r!"}, "a mask is not packed as it should be", "base 64"),
+    ({"added": "rAAE="}, "a mask is not packed as it should be", "base 64.*padding is left out"),
+    ({"added": "rAA E"}, "a mask is not packed as it should be", "base 64"),
+    ({"added": "xAAE"}, "a mask is not packed as it should be", "starts with r or d"),
+    ({"added": "rAAE"}, "has not the 256 cells of n = 16", "has 256 cells, got 1"),
+    (
+        {"added": None},
+        "a mask is not packed as it should be",
+        "added must be a packed mask, got No",
+    ),
+    ({"erased": 5}, "a mask is not packed as it should be", "erased must be a packed mask, got 5"),
+    ({"erased": []}, "a mask is not packed as it should be", "erased must be a packed mask"),
+    ({"erased": False}, "a mask is not packed as it should be", "erased must be a packed mask"),
+    (
+        {"colour": "red"},
+        "a setting has n, terms, causal, base, added, erased, compare, got colour",
+        "a setting has n, terms",
+    ),
+]
+
 # Which cells of a canvas are drawn as allowed, away from their borders and middles.
 INKED = """(canvas, n) => {
     const look = getComputedStyle(canvas.closest(".tinyattn-studio"));

@@ -52,6 +52,24 @@ def test_what_an_entry_names_exists(entry):
         assert entry.chapter.endswith(name.split("/")[0]) or name == "usage/causal"
 
 
+def said_of_figures(chapter: str) -> str:
+    """The alt texts of a chapter's figures, one after the other."""
+    cells = json.loads((ROOT / f"book/{chapter}.ipynb").read_text(encoding="utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    said = [output.get("metadata", {}).get("image/png", {}).get("alt", "") for output in outputs]
+    return " ".join(said)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=NAMES)
+def test_what_a_figure_of_the_chapter_names_is_not_a_hole(entry):
+    if entry.chapter and not entry.figure:
+        assert entry.what.lower() not in said_of_figures(entry.chapter).lower()
+
+
+def test_what_figures_say_is_read_from_the_chapter():
+    assert "Left, Star-Transformer: first row" in said_of_figures("08_compound")
+
+
 @pytest.mark.parametrize("entry", ENTRIES, ids=NAMES)
 def test_tests_of_an_entry_speak_of_its_code(entry):
     texts = "".join((ROOT / "tests" / file).read_text(encoding="utf-8") for file in entry.tests)

@@ -200,3 +200,68 @@ def test_curves_that_do_not_match_x_are_refused():
     with pytest.raises(ValueError, match="at least one line"):
         curves({}, xlabel="x", ylabel="y")
     assert plt.get_fignums() == []
+
+
+NAMED = {"xlabel": "x", "ylabel": "y"}
+RAGGED = [[1.0], [2.0, 3.0]]
+
+
+@pytest.mark.parametrize(
+    ("draw", "error", "reason"),
+    [
+        (lambda: heatmap(RAGGED), ValueError, r"rows of one length are needed, got \[\[1.0\], \["),
+        (lambda: heatmap("ab"), ValueError, "numbers in rows of one length are needed, got 'ab'"),
+        (lambda: heatmap(Causal()), TypeError, r"numbers .* are needed, got Causal\(\)"),
+        (lambda: heatmap(np.eye(2) * 1j), TypeError, "real numbers .*, got complex128"),
+        (lambda: heatmap(torch.eye(2) * 1j), TypeError, "real numbers .*, got complex64"),
+        (lambda: heatmap(None), ValueError, r"needs a matrix \(rows, columns\), got shape \(\)"),
+        (
+            lambda: heatmap([[1.0]], row_labels=5),
+            TypeError,
+            "row_labels must be a list of 1 labels",
+        ),
+        (lambda: heatmap([[1.0]], ax=5), TypeError, "ax must be one Axes to draw on, got int"),
+        (lambda: draw_mask([[True], [True, False]]), ValueError, "got rows of unequal lengths"),
+        (lambda: draw_mask("causal", 8), TypeError, "a pattern or a bool matrix, got 'causal'"),
+        (lambda: draw_mask(None), TypeError, "a pattern or a bool matrix, got None"),
+        (lambda: draw_mask(Causal, 8), TypeError, r"such as Causal\(\), got the class Causal"),
+        (lambda: draw_mask(Causal(), 3, ax=[1]), TypeError, "ax must be one Axes .*, got list"),
+        (
+            lambda: draw_mask(Causal(), 3, column_labels=iter("abc")),
+            TypeError,
+            "column_labels must be a list of 3 labels, got str_",
+        ),
+        (lambda: curves([[1, 2]], **NAMED), TypeError, r"y values for each name.*got \[\[1, 2\]\]"),
+        (lambda: curves(torch.zeros(3), **NAMED), TypeError, "y values for each name.*got tensor"),
+        (lambda: curves({"a": RAGGED}, **NAMED), ValueError, "rows of one length are needed"),
+        (lambda: curves({"a": iter([1])}, **NAMED), TypeError, "numbers .* are needed, got <list_"),
+        (lambda: curves({"a": [1j]}, **NAMED), TypeError, "real numbers are needed"),
+        (lambda: curves({"a": [1]}, ax=5, **NAMED), TypeError, "ax must be one Axes"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_in_a_sentence(draw, error, reason, refusals):
+    with pytest.raises(error, match=reason):
+        draw()
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        torch.eye(3, requires_grad=True),
+        torch.eye(3, dtype=torch.bfloat16),
+        torch.eye(3).bool(),
+        torch.eye(3).to_sparse(),
+        list(torch.eye(3, requires_grad=True)),
+        [[1, 0, 0], [0, 1, 0], (0, 0, 1)],
+        np.eye(3, dtype=int),
+    ],
+)
+def test_numbers_of_any_kind_are_drawn(values):
+    (image,) = heatmap(values).axes[0].images
+    assert np.array_equal(image.get_array(), np.eye(3))
+
+
+def test_what_is_missing_is_a_gap_in_a_curve():
+    (line,) = curves({"a": [1.0, None, float("nan")]}, **NAMED).axes[0].lines
+    assert np.array_equal(np.isnan(line.get_ydata()), [False, True, True])

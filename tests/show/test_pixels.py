@@ -5,6 +5,7 @@ import json
 import re
 from base64 import b64decode
 
+import numpy as np
 import pytest
 import torch
 import traitlets
@@ -140,12 +141,62 @@ def test_what_cannot_be_shown_is_refused_and_the_last_good_one_stays(name, value
         (light(), {"a": [ROWS], "b": [ROWS] * 2}, "got a: 1, b: 2"),
         (light(), {"a": [Window(1)]}, r"rules must be those of image_1d.*got Window\(w=1\)"),
         (light(), {"a": [image_2d(7, 5, 2, 1) & Causal()]}, "has a causal rule of its own"),
-        (light(8), {"a": [image_2d(7, 5, 2, 1)]}, "a picture of 7 rows and 5 columns has 35"),
+        (light(8), {"a": [image_2d(7, 5, 2, 1)]}, "8 rows and 5 col.*one for 7 rows and 5 col"),
+        (light(), {"a": [image_2d(5, 7, 2, 1)]}, "7 rows and 5 col.*one for 5 rows and 7 col"),
+        (light(), {"a": [image_2d(8, 5, 2, 1)]}, "7 rows and 5 col.*one for 8 rows and 5 col"),
+        (light() * 1j, STACKS, "must hold real numbers, got torch.complex64"),
+        (light().numpy(), STACKS, r"a tensor \(height, width\), got ndarray"),
     ],
 )
-def test_what_is_no_picture_or_no_stack_is_refused(picture, stacks, reason):
+def test_what_is_no_picture_or_no_stack_is_refused(picture, stacks, reason, refusals):
     with pytest.raises(ValueError, match=reason):
         PixelStudio(picture, stacks)
+
+
+@pytest.mark.parametrize(
+    ("stacks", "reason"),
+    [
+        ({"a": ROWS}, "the rules of a must be a list with one for each layer, got BlockLocal"),
+        ({"a": "axial"}, "the rules of a must be a list with one for each layer, got 'axial'"),
+        ([ROWS], r'as in {"axial": \[axial_rows\(4\)\]}, got list'),
+        (None, "a list of rules for each name.*got NoneType"),
+        ({"a": ["axial"]}, "a pattern must be a rule such as"),
+    ],
+)
+def test_stacks_that_are_no_lists_of_rules_are_refused(stacks, reason, refusals):
+    with pytest.raises(TypeError, match=reason):
+        PixelStudio(light(), stacks)
+
+
+@pytest.mark.parametrize("pixel", [5, (), (1,), (7, 0), (0, -1), (0.5, 0), "ab", torch.ones(2)])
+def test_a_studio_does_not_start_from_what_is_no_pixel(pixel, refusals):
+    with pytest.raises(ValueError, match="a row below 7 and a column below 5, got"):
+        studio(pixel=pixel)
+
+
+def test_numbers_of_numpy_are_a_pixel_too(refusals):
+    row, column = np.array([2, 3])
+    assert studio(pixel=(row, column)).page_state()["pixel"] == [2, 3]
+
+
+def test_a_picture_of_bools_is_black_and_white():
+    it = PixelStudio(light() > 100, STACKS)
+    grey = b64decode(it.page_state()["picture"]["grey"])
+    assert list(grey) == [255 if bright else 0 for bright in (light() > 100).flatten().tolist()]
+
+
+@pytest.mark.parametrize("rule", [image_1d(10, 3), ROWS, COLUMNS])
+def test_causal_may_stand_on_either_side_and_twice(rule):
+    for causal in (rule & Causal(), Causal() & rule, rule & Causal() & Causal()):
+        it = PixelStudio(light(), {"a": [causal]}, pixel=(3, 2))
+        [[described]] = [model["rules"] for model in it.page_state()["models"]]
+        assert described["causal"]
+        assert int((it.seen() > 0).sum()) == int(causal.mask(HEIGHT * WIDTH)[3 * WIDTH + 2].sum())
+
+
+def test_a_rule_that_is_refused_is_shown_as_it_was_given(refusals):
+    with pytest.raises(ValueError, match=r"got \(ImageBlocks\(.*& Causal\(\)\)$"):
+        PixelStudio(light(), {"a": [image_2d(7, 5, 2, 1) & Causal()]})
 
 
 def test_the_page_gets_light_as_bytes_and_rules_as_numbers():

@@ -9,6 +9,7 @@ from base64 import b64decode
 from dataclasses import FrozenInstanceError
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -38,6 +39,8 @@ from tinyattn.show import MaskStudio
 from tinyattn.show.bitmaps import pack, unpack
 from tinyattn.show.palette import ATOMS, PRESETS, SIZES, taken_apart, written
 from tinyattn.show.settings import Setting
+
+from .studio_page import WRONG_SETTINGS
 
 NAMES = {name: getattr(tinyattn.patterns, name) for name in tinyattn.patterns.__all__}
 BY_KEY = {preset.key: preset for preset in PRESETS}
@@ -255,33 +258,58 @@ def test_a_size_that_the_page_has_no_masks_of_is_answered():
 GOOD = MaskStudio(Window(1), n=16).setting
 
 
-@pytest.mark.parametrize(
-    ("wrong", "reason"),
-    [
-        ({"n": 0}, r"n must be in 1 … 128, got 0"),
-        ({"n": 10**9}, r"n must be in 1 … 128, got 1000000000"),
-        ({"n": float("nan")}, "n must be a whole number"),
-        ({"n": "16"}, "n must be a whole number"),
-        ({"base": "unknown"}, "there is no preset 'unknown' for n=16"),
-        ({"base": ["bigbird"]}, "no setting"),
-        ({"compare": "unknown"}, "there is no preset 'unknown'"),
-        ({"terms": {"window": [-1]}}, "w must be 0 or more"),
-        ({"terms": {"window": [1, 2]}}, "no setting"),
-        ({"terms": {"window": ["x"]}}, "w must be a whole number"),
-        ({"terms": {"unknown": []}}, "an atom must be one of full, window"),
-        ({"terms": 3}, "no setting"),
-        ({"added": "r!!!"}, "base 64"),
-        ({"erased": "rAAE"}, "has 256 cells, got 1"),
-        ({"colour": "red"}, "a setting has n, terms"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "_", "reason"), WRONG_SETTINGS)
 def test_a_setting_without_a_meaning_is_refused_and_the_last_good_one_stays(
-    wrong, reason, refusals
+    wrong, _, reason, refusals
 ):
     studio = MaskStudio(Window(1), n=16)
     with pytest.raises(TraitError, match=reason):
         studio.setting = {**GOOD, **wrong}
+    assert studio.setting == GOOD
     assert studio.pattern == Window(1)
+
+
+def test_a_setting_without_a_size_is_refused(refusals):
+    studio = MaskStudio(Window(1), n=16)
+    with pytest.raises(TraitError, match="a setting must have n"):
+        studio.setting = {"terms": {"window": [2]}}
+    studio.setting = {"n": 24, "terms": {"window": [2]}}  # the others have a meaning when left out
+    assert studio.pattern == Window(2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"terms": {"global": [1]}}, "there is no atom 'global' here"),
+        ({"base": "bigbird"}, "there is no preset 'bigbird' here"),
+        ({"compare": "bigbird"}, "there is no preset 'bigbird' here"),
+    ],
+)
+def test_a_studio_of_few_atoms_takes_no_others(wrong, reason, refusals):
+    studio = MaskStudio(Window(1), n=16, atoms=["window"])
+    with pytest.raises(TraitError, match=reason):
+        studio.setting = {**studio.setting, **wrong}
+    assert studio.pattern == Window(1)
+
+
+def test_numbers_of_numpy_become_numbers_of_the_page():
+    studio = MaskStudio(Window(1), n=16)
+    n, w = np.array([24, 3])
+    studio.setting = {**studio.setting, "n": n, "terms": {"window": (w,)}}
+    assert json.loads(json.dumps(studio.setting))["terms"] == {"window": [3]}
+    assert (studio.n, studio.expression) == (24, "Window(3)")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_tokens_have_a_draw_on_the_page_or_its_mask(n):
+    pattern = Random(n, 1, 0)
+    studio = MaskStudio(pattern, n=n, compare=Random(n, 1, 1))
+    (drawn,) = (atom for atom in studio.kit["atoms"] if atom["key"] == "random")
+    assert ("random" in studio.setting["terms"]) == (str(n) in drawn["bitmaps"]) == (n == 3)
+    assert torch.equal(studio.mask, pattern.mask(n))
+    assert studio.pattern == pattern
+    beside = next(it for it in studio.kit["presets"] if it["key"] == "other")
+    assert ("terms" in beside["at"][str(n)]) == (n == 3)
 
 
 # What the page gets
@@ -438,6 +466,19 @@ def test_scores_and_tokens_fix_n():
         ({"compare": ("full", "etc"), "pattern": Full()}, ValueError, "or a pair without"),
         ({"scores": torch.zeros(3, 4)}, ValueError, r"scores must be \(n, n\) and finite"),
         ({"scores": torch.full((3, 3), float("nan"))}, ValueError, "and finite"),
+        (
+            {"scores": torch.tensor(1.0)},
+            ValueError,
+            r"scores must be \(n, n\) and finite, got \(\)",
+        ),
+        ({"scores": np.zeros((3, 3))}, TypeError, r"real tensor \(n, n\), got ndarray"),
+        ({"scores": [[0.0]]}, TypeError, r"real tensor \(n, n\), got list"),
+        ({"scores": torch.eye(3) * 1j}, TypeError, r"real tensor \(n, n\), got torch.complex64"),
+        ({"tokens": 5}, TypeError, "a label for each position, got int"),
+        ({"tokens": {"a", "b"}}, TypeError, "a label for each position, got set"),
+        ({"tokens": []}, ValueError, "n must be in 1 … 128, got 0"),
+        ({"atoms": "window"}, TypeError, r"as in \['window', 'global'\], got 'window'"),
+        ({"atoms": 5}, TypeError, "atoms must be a list of keys.*got 5"),
         ({"tokens": "abc", "n": 4}, ValueError, "must agree, got {'n': 4, 'tokens': 3}"),
         ({"pattern": Painted(torch.eye(3).bool()), "n": 4}, ValueError, "must agree"),
     ],
@@ -463,6 +504,12 @@ def test_what_is_no_mask_is_not_assigned(mask, error, refusals):
     with pytest.raises(error, match=r"mask must be (a bool tensor|\(n, n\), n in)"):
         studio.mask = mask
     assert studio.pattern == Window(1)
+
+
+def test_a_size_and_labels_of_numpy_are_json_too(refusals):
+    assert MaskStudio(n=np.int64(8)).page_html() == MaskStudio(n=8).page_html()
+    labels = np.array(["a", "b", "c"])
+    assert MaskStudio(tokens=labels).kit["tokens"] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 128])

@@ -56,11 +56,44 @@ def test_markup_in_a_question_stays_text():
         ({"choices": {"2w + 1": "Yes."}}, "two or more choices"),
         ({"choices": {"2w": " ", "2w + 1": "Yes."}}, "'2w' has none"),
         ({"name": "keys"}, "name must be \"chapter/name\", got 'keys'"),
+        ({"name": "/"}, "name must be \"chapter/name\", got '/'"),
+        ({"name": 5}, 'name must be "chapter/name", got 5'),
+        ({"question": " "}, "question must be a sentence, got ' '"),
+        ({"question": 5}, "question must be a sentence, got 5"),
+        ({"right": ["2w"]}, r"right must be one of two or more choices, got \['2w'\]"),
+        ({"right": None}, "right must be one of two or more choices, got None"),
     ],
 )
-def test_a_quiz_that_teaches_nothing_is_refused(changes, problem):
+def test_a_quiz_that_teaches_nothing_is_refused(changes, problem, refusals):
     with pytest.raises(ValueError, match=problem):
         asked(**changes)
+
+
+@pytest.mark.parametrize(
+    ("choices", "problem"),
+    [
+        (["2w", "2w + 1"], "choices must be a mapping from text to text, got list"),
+        (None, "choices must be a mapping from text to text, got NoneType"),
+        ({"2w": 5, "2w + 1": "Yes."}, "choices must be texts for texts, got '2w': 5"),
+        ({2: "No.", "2w + 1": "Yes."}, "choices must be texts for texts, got 2: 'No.'"),
+    ],
+)
+def test_choices_are_texts_for_texts(choices, problem, refusals):
+    with pytest.raises(TypeError, match=problem):
+        asked(choices=choices)
+
+
+@pytest.mark.parametrize(
+    ("groups", "problem"),
+    [
+        (["Attention"], "groups must be mappings by name, got list"),
+        ({"Attention": ["attention/row"]}, "the group 'Attention' must be a mapping .*, got list"),
+        ({"Attention": {"attention/row": 5}}, "the group 'Attention' must be texts for texts"),
+    ],
+)
+def test_what_is_to_be_done_has_a_name_and_a_title(groups, problem, refusals):
+    with pytest.raises(TypeError, match=problem):
+        Checklist("Solved", groups)
 
 
 def test_a_list_says_what_there_is_to_do():

@@ -179,6 +179,22 @@ def test_the_first_frame_is_there_at_once():
     assert "frames" not in widget.get_state()  # each crosses when it is asked for
 
 
+def test_a_front_end_is_sent_the_sliders_their_place_and_the_frame():
+    widget = explore(bars, height=[1, 2], width=[0.2, 0.4])
+    sent = widget.get_state()
+    assert (sent["names"], sent["labels"]) == (["height", "width"], [["1", "2"], ["0.2", "0.4"]])
+    assert (sent["index"], sent["frame"]) == ([0, 0], widget.frame)
+
+
+def test_each_frame_is_computed_once_and_anew_when_the_slider_comes_back():
+    called = []
+    widget = explore(lambda n: called.append(n) or f"{n} keys", n=[1, 2, 3])
+    assert called == [1, 2, 3]
+    widget.index = [2]
+    widget.index = [0]
+    assert called == [1, 2, 3, 3, 1]
+
+
 def test_python_answers_the_slider(monkeypatch):
     widget = explore(drawn, n=[4, 6])
     sent = []
@@ -254,6 +270,9 @@ def test_one_or_two_parameters_are_needed(parameters):
         ("abc", TypeError, "n must be a list of values to offer, got 'abc'"),
         (3, TypeError, "n must be a list of values to offer, got 3"),
         ([object()], ValueError, "whose text is another one in every run"),
+        (np.zeros((2, 2)), ValueError, r"n must be a row of values to offer, got shape \(2, 2\)"),
+        (torch.zeros(2, 2), ValueError, r"n must be a row of values to offer, got shape \(2, 2\)"),
+        (torch.tensor(1), ValueError, r"n must be a row of values to offer, got shape \(\)"),
     ],
 )
 def test_values_that_cannot_be_offered_are_refused(values, error, message, refusals):
@@ -319,6 +338,15 @@ def test_frames_over_the_budget_are_refused():
         explore(noise, seed=[1, 2])
 
 
+def test_the_budget_may_be_spent_to_the_last_byte(monkeypatch):
+    weight = sum(len(frame["src"]) for frame in explore(drawn, n=[4, 6])._frames)
+    monkeypatch.setattr("tinyattn.show.widgets.BUDGET", weight)
+    explore(drawn, n=[4, 6])
+    monkeypatch.setattr("tinyattn.show.widgets.BUDGET", weight - 1)
+    with pytest.raises(ValueError, match=f"2 frames weigh {weight:,} bytes, the limit is"):
+        explore(drawn, n=[4, 6])
+
+
 # Another widget on the same host
 
 
@@ -330,3 +358,22 @@ def test_a_widget_says_what_its_page_needs():
         Silent().page_html()
     assert "export default" in Silent()._esm
     assert ".tinyattn-widget-error" in Silent()._css
+
+
+def test_the_state_of_a_page_holds_letters_as_they_are_and_no_nan():
+    class Said(StaticWidget, module="frames"):
+        """Says one thing."""
+
+        def __init__(self, said):
+            self.said = said
+            super().__init__()
+
+        def page_state(self):
+            return {"said": self.said}
+
+        def still(self):
+            return ""
+
+    assert "&quot;né à Orléans&quot;" in Said("né à Orléans").page_html()
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        Said(float("nan")).page_html()

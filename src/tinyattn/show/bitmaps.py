@@ -87,6 +87,8 @@ def _text(lengths: list[int]) -> str:
 
 def _numbers(text: str) -> list[int]:
     try:
+        if "=" in text:
+            raise Error("its padding is left out")
         packed = b64decode(text + "=" * (-len(text) % 4), validate=True)
     except Error as error:
         raise ValueError(f"a packed mask is written in base 64: {error}") from None

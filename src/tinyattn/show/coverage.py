@@ -58,7 +58,7 @@ ENTRIES = (
     Entry("4.1.1.1", "Dilated", "07_atomic", ("patterns.Dilated",), ("patterns/test_atoms.py",), "Dilated: neighbours with gaps", exercises=("atomic/dilated", "atomic/widest")),
     Entry("4.1.1.1", "Random", "07_atomic", ("patterns.Random",), ("patterns/test_random.py",), "Random: links to anywhere", exercises=("atomic/live",)),
     Entry("4.1.1.1", "Block local", "07_atomic", ("patterns.BlockLocal",), ("patterns/test_atoms.py",), "Block local: cut the text"),
-    Entry("4.1.1.2", "Star-Transformer", "08_compound", ("transformer.StarTransformer",), ("transformer/test_star.py",), exercises=("compound/two_hops",)),
+    Entry("4.1.1.2", "Star-Transformer", "08_compound", ("transformer.StarTransformer",), ("transformer/test_star.py",), "Longformer", exercises=("compound/two_hops",)),
     Entry("4.1.1.2", "Longformer", "08_compound", ("patterns.longformer", "transformer.LongformerAttention"), ("transformer/test_longformer.py",), "Longformer", exercises=("compound/once", "compound/place")),
     Entry("4.1.1.2", "ETC", "08_compound", ("patterns.etc", "transformer.EtcPositions"), ("transformer/test_etc.py",), "ETC"),
     Entry("4.1.1.2", "BigBird", "08_compound", ("patterns.bigbird",), ("patterns/test_named.py",), "BigBird", exercises=("compound/random_blocks",)),

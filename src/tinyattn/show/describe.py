@@ -17,13 +17,22 @@ def as_mask(mask: object, n: int | None = None, n_k: int | None = None) -> Bool[
         TypeError: if `mask` is neither a pattern nor a matrix of bools.
         ValueError: if a pattern comes without `n`, a matrix with one, or it is not 2-D.
     """
+    if isinstance(mask, type) and issubclass(mask, Pattern):
+        raise TypeError(f"a pattern must be a rule such as Causal(), got the class {mask.__name__}")
+    if isinstance(mask, str) or mask is None:
+        raise TypeError(f"a mask is a pattern or a bool matrix, got {mask!r:.80}")
     if isinstance(mask, Pattern):
         if n is None:
             raise ValueError(f"a pattern needs a size to be drawn: give n with {mask!r}")
         mask = mask.mask(n, n_k)
     elif n is not None or n_k is not None:
         raise ValueError("n and n_k go with a pattern; a mask has its own size")
-    matrix = mask.detach().cpu().numpy() if isinstance(mask, torch.Tensor) else np.asarray(mask)
+    try:
+        matrix = mask.detach().cpu().numpy() if isinstance(mask, torch.Tensor) else np.asarray(mask)
+    except ValueError:
+        raise ValueError(
+            f"a mask is (n_q, n_k), got rows of unequal lengths: {mask!r:.80}"
+        ) from None
     if matrix.dtype != bool:
         raise TypeError(
             f"a mask is bool (True = may read), got {matrix.dtype}; write mask != 0 if that is meant"

@@ -1,6 +1,6 @@
 """The figures that the book draws again and again: matrices of numbers, masks and curves."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import matplotlib as mpl
@@ -52,6 +52,7 @@ def heatmap(
         ax: draw here instead of in a new figure.
 
     Raises:
+        TypeError: if `values` holds no real numbers, labels are no list, or `ax` no Axes.
         ValueError: if `values` is not a matrix, or labels do not match its size.
     """
     a = as_matrix(values)
@@ -96,7 +97,8 @@ def draw_mask(
         title: the pattern's own name by default.
 
     Raises:
-        TypeError: if `mask` is neither a pattern nor a matrix of bools.
+        TypeError: if `mask` is neither a pattern nor a matrix of bools, labels are no list, or
+            `ax` is no Axes.
         ValueError: if its size is missing or labels do not match it.
     """
     allowed = as_mask(mask, n, n_k)
@@ -136,8 +138,13 @@ def curves(
         ax: draw here instead of in a new figure.
 
     Raises:
+        TypeError: if `lines` has no names, a line holds no real numbers, or `ax` is no Axes.
         ValueError: if there is no line, or a line's length is not that of `x`.
     """
+    if not isinstance(lines, Mapping):
+        raise TypeError(
+            f"lines must hold y values for each name, as in {{'loss': [3, 2, 1]}}, got {lines!r:.80}"
+        )
     if not lines:
         raise ValueError("curves needs at least one line")
     with _canvas(ax, 5.0, 3.2) as axes:
@@ -168,9 +175,23 @@ def curves(
 
 def as_array(values: object) -> ndarray:
     """Numbers of a tensor (on any device, with or without gradient), array or list, as float64."""
+    try:
+        a = np.asarray(_without_gradient(values))
+        if a.dtype.kind != "c":
+            return a.astype(float)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"numbers in rows of one length are needed, got {values!r:.80}") from None
+    raise TypeError(f"real numbers are needed to draw, got {a.dtype}")
+
+
+def _without_gradient(values: object) -> object:
+    """The array of a tensor, also of each in a list."""
     if isinstance(values, torch.Tensor):
-        values = values.detach().to("cpu", torch.float64).numpy()
-    return np.asarray(values, dtype=float)
+        values = values.detach().to_dense().cpu()
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    if isinstance(values, list | tuple):
+        return [_without_gradient(value) for value in values]
+    return values
 
 
 def as_matrix(values: object) -> ndarray:
@@ -186,6 +207,8 @@ def as_matrix(values: object) -> ndarray:
 @contextmanager
 def _canvas(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
     """`ax`, or the axes of a new figure in the book's style, which an error closes again."""
+    if not isinstance(ax, Axes | None):
+        raise TypeError(f"ax must be one Axes to draw on, got {type(ax).__name__}")
     with style():
         own = plt.subplots(figsize=(width, height))[0] if ax is None else None
         try:
@@ -217,6 +240,8 @@ def _size(
 def _labels(labels: Sequence[object] | None, size: int, name: str) -> list[str]:
     if labels is None:
         return [str(k) for k in range(size)]
+    if not isinstance(labels, Collection):
+        raise TypeError(f"{name} must be a list of {size} labels, got {type(labels).__name__}")
     if len(labels) != size:
         raise ValueError(f"{name} must have one label for each of {size}, got {len(labels)}")
     return [str(label) for label in labels]

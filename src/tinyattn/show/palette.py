@@ -51,6 +51,8 @@ class Atom:
         """The parameters of a pattern of this kind, None if it is of another kind."""
         if type(pattern) is not self.rule:
             return None
+        if self.drawn and n < max(next(iter(self.parameters.values()))):
+            return None  # its slider would ask for more keys than there are
         values = tuple(getattr(pattern, name) for name in self.parameters)
         whole = all(isinstance(value, int) for value in values)
         return values if whole and self.pattern(values, n) == pattern else None

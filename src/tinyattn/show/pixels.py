@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 import io
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
+import numpy as np
 import torch
 import traitlets
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Int64, Real
 from PIL import Image
 from torch import Tensor
 
@@ -33,14 +34,15 @@ class PixelStudio(StaticWidget, module="pixels"):
     the last line of a cell.
 
     Args:
-        picture: light from 0 to 255.
+        picture: light from 0 to 255; of bools, black and white.
         models: for each name the rule of every layer, first layer first, equally many; made by
             `image_1d`, `image_2d`, `axial_rows` or `axial_columns`, with or without `& Causal()`.
         pixel: row and column to start from; the middle if not given.
 
     Raises:
-        TypeError: if a rule is none.
-        ValueError: if the picture, the pixel or the stacks of layers are not fit to be shown.
+        TypeError: if a rule is none, or a stack of layers no list of them.
+        ValueError: if the picture, the pixel or the stacks of layers are not fit to be shown, or
+            `image_2d` was made for a picture of another shape.
 
     Example:
         >>> from tinyattn.patterns import axial_columns, axial_rows
@@ -57,26 +59,25 @@ class PixelStudio(StaticWidget, module="pixels"):
 
     def __init__(
         self,
-        picture: Float[Tensor, "height width"],
+        picture: Real[Tensor, "height width"] | Bool[Tensor, "height width"],
         models: Mapping[str, Sequence[Pattern]],
         *,
         pixel: tuple[int, int] | None = None,
     ):
         light = _checked_picture(picture)
         self.height, self.width = light.shape
+        middle = self.height // 2, self.width // 2
         self._light, self._rules = light, _checked_stacks(models)
-        n = light.numel()
-        described = []
-        for name, rules in self._rules.items():
-            for rule in rules:
-                rule.check(n)
-            described.append({"name": name, "rules": [_described(rule) for rule in rules]})
+        described = [
+            {"name": name, "rules": [_described(rule, self.height, self.width) for rule in rules]}
+            for name, rules in self._rules.items()
+        ]
         self._depth = len(next(iter(self._rules.values())))
         grey = b64encode(light.numpy().tobytes()).decode()
         super().__init__(
             picture={"height": self.height, "width": self.width, "grey": grey},
             models=described,
-            pixel=list(pixel or (self.height // 2, self.width // 2)),
+            pixel=_checked_pixel(middle if pixel is None else pixel, self.height, self.width),
             model=next(iter(self._rules)),
         )
 
@@ -104,13 +105,10 @@ class PixelStudio(StaticWidget, module="pixels"):
 
     @traitlets.validate("pixel")
     def _check_pixel(self, proposal: traitlets.Bunch) -> list[int]:
-        place = proposal["value"]
-        if len(place) != 2 or not (0 <= place[0] < self.height and 0 <= place[1] < self.width):
-            raise traitlets.TraitError(
-                f"pixel must be a row below {self.height} and a column below {self.width}, "
-                f"got {place}"
-            )
-        return place
+        try:
+            return _checked_pixel(proposal["value"], self.height, self.width)
+        except ValueError as error:
+            raise traitlets.TraitError(str(error)) from error
 
     @traitlets.validate("model")
     def _check_model(self, proposal: traitlets.Bunch) -> str:
@@ -171,6 +169,10 @@ def _checked_picture(picture: Tensor) -> Tensor:
     if not isinstance(picture, Tensor) or picture.dim() != 2 or not picture.numel():
         what = tuple(picture.shape) if isinstance(picture, Tensor) else type(picture).__name__
         raise ValueError(f"picture must be a tensor (height, width), got {what}")
+    if picture.is_complex():
+        raise ValueError(f"picture must hold real numbers, got {picture.dtype}")
+    if picture.dtype == torch.bool:
+        picture = picture * 255
     if picture.numel() > MOST_PIXELS:
         raise ValueError(
             f"picture must have {MOST_PIXELS:,} pixels or fewer, got {picture.numel():,}: "
@@ -184,8 +186,29 @@ def _checked_picture(picture: Tensor) -> Tensor:
     return picture.detach().cpu().round().to(torch.uint8).contiguous()
 
 
+def _checked_pixel(pixel: Sequence[int], height: int, width: int) -> list[int]:
+    place = list(pixel) if isinstance(pixel, Sequence) else []
+    whole = len(place) == 2 and all(isinstance(at, int | np.integer) for at in place)
+    if not whole or not (0 <= place[0] < height and 0 <= place[1] < width):
+        raise ValueError(
+            f"pixel must be a row below {height} and a column below {width}, got {pixel!r:.80}"
+        )
+    return [int(at) for at in place]
+
+
 def _checked_stacks(models: Mapping[str, Sequence[Pattern]]) -> dict[str, list[Pattern]]:
-    stacks = {str(name): list(rules) for name, rules in models.items()}
+    if not isinstance(models, Mapping):
+        raise TypeError(
+            'models must hold a list of rules for each name, as in {"axial": [axial_rows(4)]}, '
+            f"got {type(models).__name__}"
+        )
+    stacks = {}
+    for name, rules in models.items():
+        if isinstance(rules, str) or not isinstance(rules, Iterable):
+            raise TypeError(
+                f"the rules of {name} must be a list with one for each layer, got {rules!r:.80}"
+            )
+        stacks[str(name)] = list(rules)
     depths = {len(rules) for rules in stacks.values()}
     if len(depths) != 1 or not 1 <= max(depths) <= MOST_LAYERS:
         raise ValueError(
@@ -198,21 +221,26 @@ def _checked_stacks(models: Mapping[str, Sequence[Pattern]]) -> dict[str, list[P
     return stacks
 
 
-def _described(rule: Pattern) -> dict[str, object]:
-    """A rule as JSON, in the three kinds that static/pixels.js knows."""
-    causal = False
-    if isinstance(rule, Intersection) and rule.right == Causal():
-        rule, causal = rule.left, True
-    if isinstance(rule, BlockLocal) and rule.before == rule.after == 0:
-        rule = BlockAndMemory(rule.block_size, memory=0)
-    if isinstance(rule, BlockAndMemory):
-        sizes = {"size": rule.block_size, "memory": rule.memory}
+def _described(rule: Pattern, height: int, width: int) -> dict[str, object]:
+    """A rule as JSON, in the three kinds that static/pixels.js knows, for a picture of that shape."""
+    core, causal = rule, False
+    while isinstance(core, Intersection) and Causal() in (core.left, core.right):
+        core, causal = core.left if core.right == Causal() else core.right, True
+    if isinstance(core, BlockLocal) and core.before == core.after == 0:
+        core = BlockAndMemory(core.block_size, memory=0)
+    if isinstance(core, BlockAndMemory):
+        sizes = {"size": core.block_size, "memory": core.memory}
         return {"kind": "block", **sizes, "causal": causal}
-    if isinstance(rule, Strided):
-        return {"kind": "stride", "size": rule.stride, "causal": causal}
-    if isinstance(rule, ImageBlocks) and not causal:
-        sides = {"block": list(rule.block), "flange": list(rule.flange)}
-        return {"kind": "tile", **sides, "causal": rule.causal}
+    if isinstance(core, Strided):
+        return {"kind": "stride", "size": core.stride, "causal": causal}
+    if isinstance(core, ImageBlocks) and not causal:
+        if (core.height, core.width) != (height, width):
+            raise ValueError(
+                f"image_2d must be made for this picture of {height} rows and {width} columns, "
+                f"got one for {core.height} rows and {core.width} columns"
+            )
+        sides = {"block": list(core.block), "flange": list(core.flange)}
+        return {"kind": "tile", **sides, "causal": core.causal}
     raise ValueError(
         "rules must be those of image_1d, image_2d, axial_rows or axial_columns (the second has a "
         f"causal rule of its own, the others take & Causal()), got {rule!r}"

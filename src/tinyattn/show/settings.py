@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import reduce
-from operator import or_
+from operator import index, or_
 
 import torch
 from jaxtyping import Bool
@@ -51,16 +51,12 @@ class Setting:
         if not isinstance(state, Mapping) or set(state) - set(cls.__dataclass_fields__):
             raise ValueError(f"a setting has {', '.join(cls.__dataclass_fields__)}, got {state!r}")
         try:
-            setting = cls(**state)
-            whole_numbers(n=setting.n)
+            setting = cls(**_checked(state))
             if not 1 <= setting.n <= LARGEST:
                 raise ValueError(f"n must be in 1 … {LARGEST}, got {setting.n}")
             for key in (setting.base, setting.compare):
                 if key is not None and (key not in presets or presets[key].at(setting.n) is None):
                     raise ValueError(f"there is no preset {key!r} for n={setting.n}")
-            for key in setting.terms:
-                if key not in BY_KEY:
-                    raise ValueError(f"an atom must be one of {', '.join(BY_KEY)}, got {key!r}")
             setting.mask(presets)
         except (TypeError, AttributeError) as error:
             raise ValueError(f"no setting: {error}") from error
@@ -132,6 +128,39 @@ class Setting:
 
     def _in_order(self) -> list[tuple[str, list[int]]]:
         return [(key, self.terms[key]) for key in BY_KEY if key in self.terms]
+
+
+def _checked(state: Mapping) -> dict[str, object]:
+    """The values of a state, if each is what static/studio.js demands of it too."""
+    if "n" not in state:
+        raise ValueError("a setting must have n, the number of tokens")
+    whole_numbers(n=state["n"])
+    checked = {**state, "n": index(state["n"]), "terms": _checked_terms(state.get("terms", {}))}
+    if not isinstance(checked.get("causal", False), bool):
+        raise TypeError(f"causal must be True or False, got {checked['causal']!r:.80}")
+    for name in ("base", "compare"):
+        if not isinstance(checked.get(name), str | None):
+            raise TypeError(f"{name} must be the key of a preset, got {checked[name]!r:.80}")
+    for name in ("added", "erased"):
+        if not isinstance(checked.get(name, ""), str):
+            raise TypeError(f"{name} must be a packed mask, got {checked[name]!r:.80}")
+    return checked
+
+
+def _checked_terms(terms: object) -> dict[str, list[int]]:
+    if not isinstance(terms, Mapping):
+        raise TypeError(f"terms must hold the values of each atom, got {terms!r:.80}")
+    checked = {}
+    for key, values in terms.items():
+        if key not in BY_KEY:
+            raise ValueError(f"an atom must be one of {', '.join(BY_KEY)}, got {key!r}")
+        names = list(BY_KEY[key].parameters)
+        if not isinstance(values, list | tuple) or len(values) != len(names):
+            said = f"a list of {', '.join(names)}" if names else "an empty list"
+            raise ValueError(f"the atom {key!r} must have {said}, got {values!r:.80}")
+        whole_numbers(**dict(zip(names, values, strict=True)))
+        checked[key] = [index(value) for value in values]
+    return checked
 
 
 def _packed(mask: Bool[Tensor, "n n"]) -> str:

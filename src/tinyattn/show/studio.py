@@ -6,8 +6,10 @@ import hashlib
 import html
 import io
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import index
 
+import numpy as np
 import torch
 import traitlets
 from jaxtyping import Bool
@@ -48,8 +50,9 @@ class MaskStudio(StaticWidget, module="studio"):
         tokens: a label for each position; n is then fixed.
 
     Raises:
-        TypeError: if a pattern is neither a rule nor the key of a preset.
-        ValueError: if n is out of range, or a preset, an atom or a size is wrong.
+        TypeError: if a pattern is neither a rule nor the key of a preset, `scores` no tensor, or
+            `tokens` or `atoms` no list.
+        ValueError: if n is out of range, `scores` not square and finite, or a preset, an atom or a size is wrong.
 
     Example:
         >>> MaskStudio("longformer", n=16)
@@ -188,7 +191,9 @@ class MaskStudio(StaticWidget, module="studio"):
     def _check(self, proposal: traitlets.Bunch) -> dict[str, object]:
         """A setting without a meaning is refused; the last good one stays."""
         try:
-            return Setting.read(proposal["value"], self._presets).state()
+            setting = Setting.read(proposal["value"], self._presets)
+            _check_on_page(setting, self.kit)
+            return setting.state()
         except ValueError as error:
             raise traitlets.TraitError(str(error)) from error
 
@@ -247,37 +252,76 @@ def _size(n: int | None, pattern: object, scores: Tensor | None, tokens: object)
     sizes = {"n": n, "pattern": pattern.n if isinstance(pattern, Painted) else None}
     if n is None and isinstance(pattern, str):
         sizes["pattern"] = next((preset.n for preset in PRESETS if preset.key == pattern), None)
-    sizes["scores"] = None if scores is None else len(scores)
-    sizes["tokens"] = None if tokens is None else len(tokens)
+    sizes["scores"] = None if scores is None else _side(scores)
+    sizes["tokens"] = None if tokens is None else _number_of(tokens)
     said = {name: size for name, size in sizes.items() if size is not None}
     if len(set(said.values())) > 1:
         raise ValueError(f"n, scores, tokens and a painted pattern must agree, got {said}")
     size = next(iter(said.values()), 16)
     whole_numbers(n=size)
+    size = index(size)  # of numpy, say, which is no JSON
     if not 1 <= size <= LARGEST:
         raise ValueError(f"n must be in 1 … {LARGEST}, got {size}")
     return size
+
+
+def _side(scores: object) -> int:
+    if not isinstance(scores, Tensor) or scores.is_complex():
+        got = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
+        raise TypeError(f"scores must be a real tensor (n, n), got {got}")
+    if scores.dim() != 2 or scores.shape[0] != scores.shape[1] or not scores.isfinite().all():
+        raise ValueError(f"scores must be (n, n) and finite, got {tuple(scores.shape)}")
+    return len(scores)
+
+
+def _number_of(tokens: object) -> int:
+    if not isinstance(tokens, Sequence | np.ndarray):
+        raise TypeError(
+            f"tokens must be a list with a label for each position, got {type(tokens).__name__}"
+        )
+    return len(tokens)
 
 
 def _checked_atoms(atoms: Sequence[str] | None) -> list[str]:
     known = [atom.key for atom in ATOMS]
     if atoms is None:
         return known
+    if isinstance(atoms, str) or not isinstance(atoms, Iterable):
+        raise TypeError(f"atoms must be a list of keys, as in ['window', 'global'], got {atoms!r}")
+    atoms = list(atoms)
     for key in atoms:
         if key not in known:
             raise ValueError(f"an atom must be one of {', '.join(known)}, got {key!r}")
-    return list(atoms)
+    return atoms
 
 
 def _extra(scores: Tensor | None, tokens: Sequence[str] | None) -> dict[str, object]:
     extra: dict[str, object] = {}
     if scores is not None:
-        if scores.dim() != 2 or scores.shape[0] != scores.shape[1] or not scores.isfinite().all():
-            raise ValueError(f"scores must be (n, n) and finite, got {tuple(scores.shape)}")
         extra["scores"] = [[round(x, DIGITS) for x in row] for row in scores.tolist()]
     if tokens is not None:
         extra["tokens"] = [str(token) for token in tokens]
     return extra
+
+
+def _check_on_page(setting: Setting, kit: dict) -> None:
+    """Refuse a setting of which the page has no masks, as static/studio.js does."""
+    n = setting.n
+    if n not in kit["sizes"]:
+        raise ValueError(f"n must be one of {', '.join(map(str, kit['sizes']))} here, got {n}")
+    atoms = {atom["key"]: atom for atom in kit["atoms"]}
+    for key, values in setting.terms.items():
+        if key not in atoms:
+            raise ValueError(f"there is no atom {key!r} here")
+        name, choices = atoms[key]["name"], atoms[key]["choices"]
+        if not all(value in known for value, known in zip(values, choices, strict=True)):
+            raise ValueError(f"{name} has no such setting here: {', '.join(map(str, values))}")
+        if atoms[key]["drawn"] and str(n) not in atoms[key]["bitmaps"]:
+            raise ValueError(f"there is no draw of {name} for n = {n}")
+    offered = {preset["key"] for preset in kit["presets"]}
+    for key in (setting.base, setting.compare):
+        if key is not None and key not in offered:
+            raise ValueError(f"there is no preset {key!r} here")
 
 
 def _png(mask: Bool[Tensor, "n n"]) -> bytes:

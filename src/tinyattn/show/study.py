@@ -50,7 +50,8 @@ def quiz(name: str, question: str, choices: Mapping[str, str], *, right: str) ->
         right: the one of them that is.
 
     Raises:
-        ValueError: if there are fewer than two answers, `right` is none of them, or an answer has
+        TypeError: if `choices` hold anything but a sentence for each answer.
+        ValueError: if the name or the question is none, there are fewer than two answers, `right` is none of them, or an answer has
             no sentence.
 
     Example:
@@ -60,9 +61,12 @@ def quiz(name: str, question: str, choices: Mapping[str, str], *, right: str) ->
           [ ] 2w: Its own key is missing.
           [x] 2w + 1: w on each side, and its own.
     """
-    if name.count("/") != 1:
+    if not isinstance(name, str) or name.count("/") != 1 or not all(name.split("/")):
         raise ValueError(f'name must be "chapter/name", got {name!r}')
-    if len(choices) < 2 or right not in choices:
+    if not isinstance(question, str) or not question.strip():
+        raise ValueError(f"question must be a sentence, got {question!r}")
+    _check_sentences("choices", choices)
+    if len(choices) < 2 or right not in list(choices):
         raise ValueError(
             f"right must be one of two or more choices, got {right!r} and {list(choices)}"
         )
@@ -81,6 +85,7 @@ class Checklist(StaticWidget, module="study"):
         overview: offer to save, load and forget everything that the browser keeps.
 
     Raises:
+        TypeError: if a group holds anything but a title for each name.
         ValueError: if a group is empty.
     """
 
@@ -92,6 +97,10 @@ class Checklist(StaticWidget, module="study"):
     def __init__(
         self, title: str, groups: Mapping[str, Mapping[str, str]], *, overview: bool = False
     ) -> None:
+        if not isinstance(groups, Mapping):
+            raise TypeError(f"groups must be mappings by name, got {type(groups).__name__}")
+        for group, items in groups.items():
+            _check_sentences(f"the group {group!r}", items)
         if empty := [name for name, items in groups.items() if not items]:
             raise ValueError(f"the group {empty[0]!r} has nothing to tick off")
         listed = [
@@ -121,3 +130,11 @@ class Checklist(StaticWidget, module="study"):
             lines.append(f"  {group['name']}")
             lines += [f"    [ ] {item['title']}" for item in group["items"]]
         return "\n".join(lines)
+
+
+def _check_sentences(what: str, given: object) -> None:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what} must be a mapping from text to text, got {type(given).__name__}")
+    for key, text in given.items():
+        if not (isinstance(key, str) and isinstance(text, str)):
+            raise TypeError(f"{what} must be texts for texts, got {key!r}: {text!r:.80}")

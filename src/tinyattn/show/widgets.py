@@ -128,6 +128,8 @@ class Explorer(StaticWidget, module="frames"):
     @traitlets.observe("index")
     def _answer(self, change: traitlets.Bunch) -> None:
         """Python computes what the slider asks for: f may have changed since the cell ran."""
+        if self.frame.get("index") == change["new"]:
+            return  # the first frame comes with the widget
         try:
             frame, _ = self._compute(change["new"])
         except Exception as error:  # noqa: BLE001 - whatever f does, the slider lives on
@@ -203,6 +205,8 @@ def explore(f: Callable, /, *, trained: bool = False, **parameters: Iterable) ->
 def _checked_values(name: str, given: object) -> list:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"{name} must be a list of values to offer, got {given!r}")
+    if isinstance(given, np.ndarray | Tensor) and given.ndim != 1:
+        raise ValueError(f"{name} must be a row of values to offer, got shape {tuple(given.shape)}")
     # Python's own numbers print without their type and are what `f` expects.
     values = [value.item() if isinstance(value, np.generic | Tensor) else value for value in given]
     if not values:

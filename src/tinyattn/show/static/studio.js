@@ -16,7 +16,10 @@ const FAR = 255; // a distance that no number of layers bridges
 // The masks that bitmaps.py writes: lengths of runs, seven bits a byte, in base 64; "d" of cells
 // that differ from their upper left neighbour (or the one above), "r" of the cells themselves.
 export function unpack(text, n) {
-  demand(typeof text === "string" && /^[rd]/.test(text), "a mask is not packed as it should be");
+  demand(
+    typeof text === "string" && /^[rd][A-Za-z0-9+/]*$/.test(text),
+    "a mask is not packed as it should be",
+  );
   const cells = new Uint8Array(n * n);
   let [at, value, length, shift] = [0, 0, 0, 0];
   for (const character of atob(text.slice(1))) {
@@ -96,9 +99,14 @@ function library(kit) {
   return { rule, preset };
 }
 
-// What the studio shows, or an error that says what is wrong with it.
+const KEYS = ["n", "terms", "causal", "base", "added", "erased", "compare"];
+
+// What the studio shows, or an error that says what is wrong with it. Python demands the same:
+// settings.py the types, studio.py that the kit has the masks.
 function read(kit, state) {
   demand(state instanceof Object && !Array.isArray(state), "a setting must be an object");
+  const stranger = Object.keys(state).find((key) => !KEYS.includes(key));
+  demand(stranger === undefined, `a setting has ${KEYS.join(", ")}, got ${String(stranger).slice(0, 20)}`);
   const { n, terms = {}, causal = false, base = null, added = "", erased = "", compare = null } = state;
   demand(
     kit.sizes.includes(n),
