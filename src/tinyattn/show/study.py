@@ -79,6 +79,7 @@ class Checklist(StaticWidget, module="study"):
         title: what the list is, for screen readers.
         groups: for each group's name, its things: {"chapter/name": "title"}.
         overview: offer to save, load and forget everything that the browser keeps.
+        links: for each thing's name, where it is on the book's pages; their titles lead there.
 
     Raises:
         ValueError: if a group is empty.
@@ -90,14 +91,22 @@ class Checklist(StaticWidget, module="study"):
     overview = traitlets.Bool().tag(sync=True)
 
     def __init__(
-        self, title: str, groups: Mapping[str, Mapping[str, str]], *, overview: bool = False
+        self,
+        title: str,
+        groups: Mapping[str, Mapping[str, str]],
+        *,
+        overview: bool = False,
+        links: Mapping[str, str] | None = None,
     ) -> None:
         if empty := [name for name, items in groups.items() if not items]:
             raise ValueError(f"the group {empty[0]!r} has nothing to tick off")
         listed = [
             {
                 "name": name,
-                "items": [{"name": item, "title": said} for item, said in items.items()],
+                "items": [
+                    {"name": item, "title": said, "link": (links or {}).get(item, "")}
+                    for item, said in items.items()
+                ],
             }
             for name, items in groups.items()
         ]
@@ -109,7 +118,7 @@ class Checklist(StaticWidget, module="study"):
     def still(self) -> str:
         groups = "".join(
             f"<p>{escape(group['name'])}</p><ul>"
-            + "".join(f"<li>{escape(item['title'])}</li>" for item in group["items"])
+            + "".join(f"<li>{_linked(item)}</li>" for item in group["items"])
             + "</ul>"
             for group in self.groups
         )
@@ -121,3 +130,8 @@ class Checklist(StaticWidget, module="study"):
             lines.append(f"  {group['name']}")
             lines += [f"    [ ] {item['title']}" for item in group["items"]]
         return "\n".join(lines)
+
+
+def _linked(item: Mapping[str, str]) -> str:
+    title = escape(item["title"])
+    return f'<a href="{escape(item["link"])}">{title}</a>' if item["link"] else title
