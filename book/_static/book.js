@@ -1,14 +1,41 @@
 // Search results quote the pages they found, which browsers forbid in a folder on disk.
 if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 
-// Formulas wider than the text scroll in their box, so the box must be reachable by keyboard.
+// Formulas wider than the text become smaller, as far as they can still be read. What is wider even
+// then scrolls in its box, so the box must be reachable by keyboard.
+const SMALLEST = 0.75;
 function markWideFormulas() {
-  for (const box of document.querySelectorAll("mjx-container[display]"))
+  for (const box of document.querySelectorAll("mjx-container[display]")) {
+    box.dataset.size ??= box.style.fontSize;
+    box.style.fontSize = box.dataset.size;
+    const fits = box.clientWidth / box.scrollWidth;
+    if (fits < 1) {
+      const size = parseFloat(getComputedStyle(box).fontSize);
+      box.style.fontSize = `${size * Math.max(SMALLEST, 0.99 * fits)}px`;
+    }
     if (box.scrollWidth > box.clientWidth) box.setAttribute("tabindex", "0");
     else box.removeAttribute("tabindex");
+  }
 }
 addEventListener("load", () => window.MathJax?.startup?.promise.then(markWideFormulas));
 addEventListener("resize", markWideFormulas);
+
+// Paper is white: a page that is dark prints as a light one, widgets too, and is dark again afterwards.
+let screen;
+function toPaper(printing) {
+  const page = document.documentElement;
+  if (printing && page.dataset.theme === "dark") {
+    screen = page.dataset.theme;
+    page.dataset.theme = "light";
+  } else if (!printing && screen) {
+    page.dataset.theme = screen;
+    screen = undefined;
+  }
+}
+const paper = matchMedia("print");
+paper.addEventListener("change", () => toPaper(paper.matches));
+addEventListener("beforeprint", () => toPaper(true));
+addEventListener("afterprint", () => toPaper(false));
 
 // A link to a term or a reference shows what is there: at the mouse, or at the keyboard's focus.
 // Escape hides it, and it stays while the mouse is on it.

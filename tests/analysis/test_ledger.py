@@ -83,7 +83,7 @@ def test_the_table_shows_what_is_claimed_counted_measured_and_off():
         r"| b | $d_\text{model}^{3}$ | 2.00 (off) | – | – |",
         "| c | $n^{0.5}$ | – | – | – |",
     ]
-    assert "| [04_complexity](../04_complexity.ipynb) |" in ledger.table(up="../")
+    assert "| [chapter 4](../04_complexity.ipynb) |" in ledger.table(up="../")
 
 
 def test_the_first_power_has_no_exponent_and_the_zeroth_is_one():

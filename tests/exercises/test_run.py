@@ -50,6 +50,7 @@ def test_progress_lists_all_chapters_with_buttons_or_some_without():
     items = some.groups[0]["items"]
     assert [item["name"] for item in items] == [one.name for one in run.exercises("lsh")]
     assert items[0]["title"] == f"1. {run.exercises('lsh')[0].title}"
+    assert items[1]["link"] == "exercises/lsh.html#exercise-10-2"
     with pytest.raises(ValueError, match="chapter must be one of"):
         run.progress("lsh", "nothing")
 

@@ -38,4 +38,11 @@ FAULTS = [
         'count("axial on a square, pairs", 1,',
         "analysis/test_pattern_claims.py::test_every_claim_of_the_chapters_holds_and_none_is_made_twice",
     ),
+    Fault(
+        "every model says again that it is outside",
+        "show/taxonomy.py",
+        "_item(part, open_levels - 1, told=outside)",
+        "_item(part, open_levels - 1)",
+        "show/test_taxonomy.py::test_a_family_is_outside_the_book_if_all_of_it_is_and_only_then",
+    ),
 ]

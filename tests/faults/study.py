@@ -24,4 +24,11 @@ FAULTS = [
         "<strong>{self.question}</strong>",
         "show/test_study.py::test_markup_in_a_question_stays_text",
     ),
+    Fault(
+        "a title in a list leads nowhere",
+        "show/study.py",
+        '(links or {}).get(item, "")',
+        '""',
+        "show/test_study.py::test_a_thing_with_a_place_leads_there",
+    ),
 ]

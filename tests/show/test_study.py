@@ -120,3 +120,10 @@ def test_a_front_end_is_sent_what_a_page_is_told():
 
 def test_a_list_has_no_buttons_if_nobody_asks_for_them():
     assert not Checklist("Solved", {"Attention": {"attention/row": "1. A row"}}).overview
+
+
+def test_a_thing_with_a_place_leads_there():
+    done = Checklist("Solved", {"A": {"a/b": "B & C", "a/d": "D"}}, links={"a/b": "x.html#b"})
+    assert '<li><a href="x.html#b">B &amp; C</a></li><li>D</li>' in done.still()
+    items = state_of(done.page_html())["groups"][0]["items"]
+    assert [item["link"] for item in items] == ["x.html#b", ""]

@@ -52,3 +52,12 @@ def test_asserts_and_compared_outputs_of_a_chapter_are_counted(tmp_path):
     path = tmp_path / "a.ipynb"
     path.write_text(json.dumps({"cells": cells}))
     assert checks.chapter_counts(path) == (3, 2, 1)
+
+
+def test_numbers_stand_under_their_head_and_pages_are_called_by_their_titles():
+    table = checks.table(["page", "seen", "when"], [(checks.page("book/a"), "7 %", "2030")])
+    head, [row] = [part.children for part in table[0][-2:]]
+    assert [entry["classes"] for entry in head[0]] == [[], ["number"], ["number"]]
+    assert [entry["classes"] for entry in row] == [[], ["number"], ["number"]]
+    assert row[0][0][0]["reftarget"] == "/book/a"
+    assert row[0][0][0]["refexplicit"] is False

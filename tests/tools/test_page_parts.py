@@ -144,9 +144,19 @@ def test_what_unfolds_a_part_of_the_menu_has_its_name(current):
 
 
 def test_names_in_tables_may_break_where_they_are_made_of_parts():
-    code = '<code><span class="pre">a_b/test.py</span></code>'
-    broken = code.replace("a_b/test.py", "a_<wbr>b/<wbr>test.<wbr>py")
+    code = '<code><span class="pre">long_names/test.py</span></code>'
+    broken = code.replace("long_names/test.py", "long_<wbr>names/<wbr>test.<wbr>py")
     assert finish.corrected(f"<td><p>{code}</p></td>{code}") == f"<td><p>{broken}</p></td>{code}"
+
+
+def test_a_name_in_a_table_that_fits_a_line_stays_whole():
+    cell = '<td><p><code><span class="pre">d_model</span></code></p></td>'
+    assert finish.corrected(cell) == cell
+
+
+def test_a_folded_cell_is_called_what_is_written_on_it():
+    page = '<summary aria-label="Toggle hidden content">\n<p>Solution</p></summary>'
+    assert finish.corrected(page) == page.replace(' aria-label="Toggle hidden content"', "")
 
 
 def test_ampersands_of_addresses_are_escaped_once():

@@ -142,9 +142,8 @@ class ApiIndex(SphinxDirective):
         items = []
         for module_name in self.content:
             module = import_module(module_name)
-            about = (inspect.getdoc(module) or "").splitlines()[0]
-            line = nodes.paragraph("", "", nodes.literal("", module_name))
-            line += nodes.Text(f": {about} ")
+            about = (inspect.getdoc(module) or "").splitlines()[0].removeprefix(f"{module_name}: ")
+            line = docstrings.paragraph(f"`{module_name}`: {about}")
             items.append(nodes.list_item("", line, self.links(module)))
         return [nodes.bullet_list("", *items)]
 

@@ -17,8 +17,10 @@ from importlib import import_module
 from pathlib import Path
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
+NUMBER = re.compile(r"\d+( %)?")
 FRONT = "files beside them"  # the tests that lie in no folder
 
 
@@ -109,7 +111,7 @@ class Checks(SphinxDirective):
         rows = []
         for name in sorted(names, key=lambda name: (name.count("/"), name)):
             counts = chapter_counts(root / f"{name}.ipynb")
-            rows.append((name.removeprefix("book/"), *map(str, counts)))
+            rows.append((page(name), *map(str, counts)))
         sums = [str(sum(int(row[column]) for row in rows)) for column in (1, 2, 3)]
         head = ["notebook", "code cells", "asserts", "cells with a compared output"]
         return table(head, [*rows, ("all", *sums)])
@@ -119,20 +121,35 @@ def total(rows: list[tuple[str, str, str]]) -> tuple[str, str, str]:
     return ("all", "", str(sum(int(row[-1]) for row in rows)))
 
 
-def table(head: list[str], rows: list[tuple[str, ...]]) -> nodes.table:
-    """A table whose columns of numbers stand at the right."""
+def table(head: list[str], rows: list[tuple[str | nodes.Node, ...]]) -> nodes.table:
+    """A table whose columns of numbers stand at the right, with what stands over them."""
     group = nodes.tgroup(cols=len(head))
     group += [nodes.colspec(colwidth=1) for _ in head]
-    group += nodes.thead("", row(head))
-    group += nodes.tbody("", *map(row, rows))
+    first, body = row(head), [*map(row, rows)]
+    for title, *below in zip(first, *body, strict=True):
+        if any("number" in entry["classes"] for entry in below):
+            title["classes"].append("number")
+    group += nodes.thead("", first)
+    group += nodes.tbody("", *body)
     return nodes.table("", group, classes=["checks"])
+
+
+def page(name: str) -> nodes.Node:
+    """A link to a page of the book, which is called by its title."""
+    return addnodes.pending_xref(
+        "", nodes.inline("", ""), refdomain="std", reftype="doc", reftarget=f"/{name}",
+        refexplicit=False, refwarn=True,
+    )  # fmt: skip
 
 
 def row(cells) -> nodes.row:
     entries = []
     for cell in cells:
-        kind = ["number"] if cell.isdigit() else []
-        entries.append(nodes.entry("", nodes.paragraph("", cell), classes=kind))
+        if isinstance(cell, nodes.Node):
+            entries.append(nodes.entry("", nodes.paragraph("", "", cell)))
+        else:
+            kind = ["number"] if NUMBER.fullmatch(cell) else []
+            entries.append(nodes.entry("", nodes.paragraph("", cell), classes=kind))
     return nodes.row("", *entries)
 
 

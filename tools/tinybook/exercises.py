@@ -1,4 +1,5 @@
-"""Names for exercises: {ref}`7.3 <exercise-7-3>` leads to the section "Exercise 7.3. Its title"."""
+"""Names for exercises: {ref}`7.3 <exercise-7-3>` leads to the section "Exercise 7.3. Its title".
+Cells that are tagged as solutions fold under that word."""
 
 import re
 
@@ -17,6 +18,12 @@ class Exercises(SphinxTransform):
             if number:
                 section["names"].append(f"exercise-{number[1]}-{number[2]}")
                 self.document.note_explicit_target(section, section)
+        for cell in self.document.findall(is_solution):
+            cell["prompt_show"], cell["prompt_hide"] = "Solution", "Hide the solution"
+
+
+def is_solution(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.container) and "tag_solution" in node["classes"]
 
 
 def setup(app) -> None:

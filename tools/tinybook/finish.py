@@ -15,25 +15,31 @@ UNFOLDS = re.compile(
 NO_ICONS = re.compile(
     r'\s*<script src="[^"]*/fontawesome\.js[^"]*"></script>'
 )  # weight.py empties it
+LONG_NAME = 16
+FOLD = '<summary aria-label="Toggle hidden content">'  # which hides what is written on it
 ADDRESS = re.compile(r'(?<=href=")[^"]+')
 
 
 def corrected(page: str) -> str:
     """Chinese words named as such and unfolding parts of the menu by name, for whoever hears the
-    page; places to break in names in tables; no script that is empty; & escaped in addresses."""
+    page; places to break in names in tables; folded cells by what is written on them; no script that is
+    empty; & escaped in addresses."""
     parts = UNTOUCHED.split(page)
     page = "".join(
         CHINESE.sub(r'<span lang="zh-Hans">\g<0></span>', part) if place % 3 == 0 else part
         for place, part in enumerate(parts)
         if place % 3 != 2  # the name of the element, which is in the part before
     )
-    page = NO_ICONS.sub("", page)
+    page = NO_ICONS.sub("", page).replace(FOLD, "<summary>")
     page = UNFOLDS.sub(r'\1\2\3 aria-label="Pages of: \2">', page)
     page = CELL.sub(lambda cell: CODE.sub(breakable, cell[0]), page)
     return ADDRESS.sub(lambda match: re.sub(r"&(?!\w+;|#)", "&amp;", match[0]), page)
 
 
 def breakable(name: re.Match) -> str:
+    """A name that needs no line of its own stays whole."""
+    if len(name[0]) < LONG_NAME:
+        return name[0]
     return re.sub(r"(?<=\w)([._/])(?=\w)", r"\1<wbr>", name[0])
 
 

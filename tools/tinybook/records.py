@@ -16,6 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import mutants as trial
 import stamps
+from tinybook.checks import page, table
 
 SCORES = ("performance", "accessibility", "best-practices", "seo")
 
@@ -92,7 +93,7 @@ def lighthouse(record: dict) -> list[tuple[str, ...]]:
     """A row for each page and screen: four scores out of a hundred, and what was sent."""
     return [
         (
-            row["page"].removeprefix("book/"),
+            row["page"],
             row["screen"],
             *(str(row[name]) for name in (*SCORES, "kB")),
         )
@@ -121,7 +122,8 @@ class Records(SphinxDirective):
             return [nodes.paragraph("", f"Not done yet: {stamps.RECORDS[name]} does it.")]
         record = json.loads(path.read_text(encoding="utf-8"))
         if kind == "survivors":
-            return [listed(survivors(record))]
+            rows = survivors(record)
+            return folded(f"The {len(rows)} changes that survived", listed(rows))
         if kind == "untried":
             return [left_out(untried(record))]
         heads = {
@@ -141,14 +143,24 @@ class Records(SphinxDirective):
         }
         makers = {"mutants": mutants, "flaky": flaky, "binder": binder, "lighthouse": lighthouse}
         rows = makers[name](record)
+        if name == "lighthouse":
+            rows = [(page(address), *rest) for address, *rest in rows]
         sentences = [made(record)] if "stamp" in record else []
         if name == "flaky":
             sentences.append(f"Tests that said two things: {len(record['differences'])}.")
         old = stamps.stale(name, path.parent)
-        sentences += [f"Older than the code: {one}." for one in old] or [
-            "The code is the same now."
-        ]
+        sentences += [capital(f"{one}.") for one in old] or ["The code is the same now."]
         return [table(heads[name], rows), *(nodes.paragraph("", one) for one in sentences)]
+
+
+def capital(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
+
+
+def folded(title: str, inside: nodes.Node) -> list[nodes.Node]:
+    """A list too long to stand open."""
+    start = f'<details class="folded"><summary>{title}</summary>'
+    return [nodes.raw("", start, format="html"), inside, nodes.raw("", "</details>", format="html")]
 
 
 def listed(rows: list[tuple[str, str, str, str]]) -> nodes.bullet_list:
@@ -169,18 +181,6 @@ def left_out(modules: dict[str, list[str]]) -> nodes.Node:
         for why, names in modules.items()
     ]
     return nodes.bullet_list("", *items)
-
-
-def table(head: list[str], rows: list[tuple[str, ...]]) -> nodes.table:
-    group = nodes.tgroup(cols=len(head))
-    group += [nodes.colspec(colwidth=1) for _ in head]
-    group += nodes.thead("", row(tuple(head)))
-    group += nodes.tbody("", *map(row, rows))
-    return nodes.table("", group, classes=["checks"])
-
-
-def row(cells: tuple[str, ...]) -> nodes.row:
-    return nodes.row("", *(nodes.entry("", nodes.paragraph("", cell)) for cell in cells))
 
 
 def setup(app) -> None:

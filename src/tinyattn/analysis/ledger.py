@@ -149,4 +149,8 @@ def _power(of: str, exponent: Number) -> str:
 def _place(chapter: str, up: str | None) -> str:
     if not chapter:
         return "–"
-    return chapter if up is None else f"[{chapter}]({up}{chapter}.ipynb)"
+    if up is None:
+        return chapter
+    number = chapter.partition("_")[0]
+    called = f"chapter {int(number)}" if number.isdigit() else chapter
+    return f"[{called}]({up}{chapter}.ipynb)"

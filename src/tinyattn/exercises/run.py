@@ -77,7 +77,12 @@ def progress(*chapters: str) -> Checklist:
         }
         for chapter, several in found.items()
     }
-    return Checklist("Exercises that you have solved", groups, overview=not chapters)
+    links = {
+        one.name: f"exercises/{chapter}.html#exercise-{list(CHAPTERS).index(chapter) + 1}-{number}"
+        for chapter, several in found.items()
+        for number, one in enumerate(several, 1)
+    }
+    return Checklist("Exercises that you have solved", groups, overview=not chapters, links=links)
 
 
 def check(name: str, answer: Any) -> None:

@@ -109,7 +109,9 @@ def coverage_table(section: str = "", *, up: str = "../") -> str:
     ]
     for entry in ENTRIES:
         if f"{entry.section}.".startswith(f"{section}." if section else ""):
-            chapter = f"[{entry.chapter}]({up}{entry.chapter}.ipynb)" if entry.chapter else HOLE
+            chapter, asked = HOLE, [name.split("/") for name in entry.exercises]
+            if entry.chapter:
+                chapter = f"[{int(entry.chapter[:2])}]({up}{entry.chapter}.ipynb)"
             cells = (
                 entry.section,
                 escape(entry.what),
@@ -117,7 +119,7 @@ def coverage_table(section: str = "", *, up: str = "../") -> str:
                 ", ".join(f"`{name}`" for name in entry.code) or HOLE,
                 ", ".join(f"`{name}`" for name in entry.tests) or HOLE,
                 entry.figure or HOLE,
-                ", ".join(f"`{name}`" for name in entry.exercises) or HOLE,
+                ", ".join(f"[{name}]({up}exercises/{page}.ipynb)" for page, name in asked) or HOLE,
             )
             rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)

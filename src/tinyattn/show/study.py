@@ -83,6 +83,7 @@ class Checklist(StaticWidget, module="study"):
         title: what the list is, for screen readers.
         groups: for each group's name, its things: {"chapter/name": "title"}.
         overview: offer to save, load and forget everything that the browser keeps.
+        links: for each thing's name, where it is on the book's pages; their titles lead there.
 
     Raises:
         TypeError: if a group holds anything but a title for each name.
@@ -95,7 +96,12 @@ class Checklist(StaticWidget, module="study"):
     overview = traitlets.Bool().tag(sync=True)
 
     def __init__(
-        self, title: str, groups: Mapping[str, Mapping[str, str]], *, overview: bool = False
+        self,
+        title: str,
+        groups: Mapping[str, Mapping[str, str]],
+        *,
+        overview: bool = False,
+        links: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(groups, Mapping):
             raise TypeError(f"groups must be mappings by name, got {type(groups).__name__}")
@@ -106,7 +112,10 @@ class Checklist(StaticWidget, module="study"):
         listed = [
             {
                 "name": name,
-                "items": [{"name": item, "title": said} for item, said in items.items()],
+                "items": [
+                    {"name": item, "title": said, "link": (links or {}).get(item, "")}
+                    for item, said in items.items()
+                ],
             }
             for name, items in groups.items()
         ]
@@ -118,7 +127,7 @@ class Checklist(StaticWidget, module="study"):
     def still(self) -> str:
         groups = "".join(
             f"<p>{escape(group['name'])}</p><ul>"
-            + "".join(f"<li>{escape(item['title'])}</li>" for item in group["items"])
+            + "".join(f"<li>{_linked(item)}</li>" for item in group["items"])
             + "</ul>"
             for group in self.groups
         )
@@ -138,3 +147,8 @@ def _check_sentences(what: str, given: object) -> None:
     for key, text in given.items():
         if not (isinstance(key, str) and isinstance(text, str)):
             raise TypeError(f"{what} must be texts for texts, got {key!r}: {text!r:.80}")
+
+
+def _linked(item: Mapping[str, str]) -> str:
+    title = escape(item["title"])
+    return f'<a href="{escape(item["link"])}">{title}</a>' if item["link"] else title

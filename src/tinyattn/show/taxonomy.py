@@ -293,13 +293,15 @@ def _lines(node: Node, depth: int) -> Iterator[str]:
         yield from _lines(part, depth + 1)
 
 
-def _item(node: Node, open_levels: int) -> str:
+def _item(node: Node, open_levels: int, *, told: bool = False) -> str:
+    """A node and what is below it; `told` if one above says already that all of it is outside."""
     name = f"<strong>{escape(node.name)}</strong>" if node.parts else escape(node.name)
     about = f", {escape(node.about)}" if node.about else ""
+    outside = not any(below.chapter or below.code for below in node.walk())
     if not node.parts:
-        return f"<li>{name}{about} ({_where(node)})</li>"
-    parts = "".join(_item(part, open_levels - 1) for part in node.parts)
-    if not any(below.chapter or below.code for below in node.walk()):
+        return f"<li>{name}{about}{'' if told else f' ({_where(node)})'}</li>"
+    parts = "".join(_item(part, open_levels - 1, told=outside) for part in node.parts)
+    if outside and not told:
         about += " (outside this book)"
     link = f"<p>Read: {_where(node)}</p>" if node.chapter and node.chapter != HERE else ""
     state = " open" if open_levels > 0 else ""

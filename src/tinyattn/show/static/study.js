@@ -1,7 +1,7 @@
 // What readers do for themselves: a quiz, or a list of things to tick off. What they did stays in
 // their browser, under one key, and goes nowhere else.
 //   kind "quiz": name, question, choices [{ text, why, right }]
-//   kind "list": title, groups [{ name, items [{ name, title }] }], overview (buttons to keep it)
+//   kind "list": title, groups [{ name, items [{ name, title, link }] }], overview (buttons to keep it)
 // Stored: { "quiz:NAME": { right: bool, tries: int }, "done:NAME": true, ... }
 
 const KEY = "tinyattn-progress";
@@ -121,7 +121,7 @@ function renderList(model, box) {
         said.textContent = kept ? "" : "This browser keeps nothing for this page.";
         count();
       });
-      row.append(input, make("span", "", item.title));
+      row.append(input, titleOf(item));
       part.append(row);
     }
     count();
@@ -132,6 +132,14 @@ function renderList(model, box) {
   box.append(field);
   if (overview) box.append(buttons(draw, said));
   box.append(said);
+}
+
+// Links lead from page to page of the book; in Jupyter there are no such pages.
+function titleOf({ title, link }) {
+  const inBook = link && document.querySelector(".bd-article");
+  const said = make(inBook ? "a" : "span", "", title);
+  if (inBook) said.href = link;
+  return said;
 }
 
 function buttons(draw, said) {
