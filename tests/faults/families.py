@@ -90,7 +90,7 @@ FAULTS = [
     Fault(
         "padded keys weigh as if they were real",
         "families/linear.py",
-        "_real(elu_features(k), key_padding)\n    v =",
+        "real_only(elu_features(k), key_padding)\n    v =",
         "elu_features(k)\n    v =",
         OF_LINEAR + "padding_is_read_by_nobody_whatever_stands_there",
     ),

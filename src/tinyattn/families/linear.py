@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tinyattn.families.shapes import check_causal, check_dtypes, check_heads, check_sizes, widened
+from tinyattn.padding import real_only
 
 
 def elu_features(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -66,8 +67,8 @@ def linear_attention(
     check_sizes(chunk_size=chunk_size)
     dtype = q.dtype
     q, k, v = widened(q, k, v)
-    q, k = elu_features(q), _real(elu_features(k), key_padding)
-    v = torch.cat([_real(v, key_padding), v.new_ones(*v.shape[:3], 1)], dim=-1)  # one more: Σ
+    q, k = elu_features(q), real_only(elu_features(k), key_padding)
+    v = torch.cat([real_only(v, key_padding), v.new_ones(*v.shape[:3], 1)], dim=-1)  # one more: Σ
     if not causal:
         sums = k.transpose(2, 3) @ v  # (b, h, d_head, d_v + 1): S, and u beside it
         return _divided(q @ sums).to(dtype)
@@ -94,7 +95,7 @@ def linear_attention_weights(
     check_heads(q, k, k, key_padding)
     dtype = q.dtype
     q, k = widened(q, k)
-    weights = elu_features(q) @ _real(elu_features(k), key_padding).transpose(2, 3)
+    weights = elu_features(q) @ real_only(elu_features(k), key_padding).transpose(2, 3)
     if causal:
         check_causal(q, k)
         weights = weights.tril()
@@ -158,11 +159,6 @@ class LinearState:
         total = (q * self.u).sum(dim=-1, keepdim=True)
         out = (q[..., None, :] @ self.s)[..., 0, :]
         return (out / total.masked_fill(total == 0, 1.0)).to(dtype)
-
-
-def _real(x: Tensor, key_padding: Tensor | None) -> Tensor:
-    """Zero where there is no token, whatever stood there."""
-    return x if key_padding is None else x.masked_fill(~key_padding[:, None, :, None], 0.0)
 
 
 def _divided(sums: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from tinyattn.dense import attention, attention_weights
 from tinyattn.families.shapes import check_heads, check_sizes, widened
+from tinyattn.padding import real_only
 
 
 def nystrom_attention(
@@ -64,8 +65,7 @@ def nystrom_attention(
     dtype = q.dtype
     q, k, v = widened(q, k, v)
     real = q.new_ones(b, n, dtype=torch.bool) if key_padding is None else key_padding
-    if key_padding is not None:  # 0 · NaN would be NaN
-        q, k, v = (x.masked_fill(~real[:, None, :, None], 0.0) for x in (q, k, v))
+    q, k, v = (real_only(x, key_padding) for x in (q, k, v))
     means = _segment_means(real, n_landmarks, q.dtype)[:, None]  # (b, 1, n_landmarks, n)
     used = (means > 0).any(dim=-1)[:, :, None, :]  # (b, 1, 1, n_landmarks)
     q_mean, k_mean = means @ q, means @ k

@@ -22,6 +22,7 @@ from tinyattn.content.router import (
 from tinyattn.dense import attention_weights, check_mask
 from tinyattn.engine import sparse_attention
 from tinyattn.groups import schedule
+from tinyattn.padding import real_only
 from tinyattn.patterns import Pattern
 from tinyattn.patterns.base import QUERIES_PER_GROUP
 from tinyattn.transformer.padding import check_padding, finite_padding
@@ -260,7 +261,7 @@ class MultiHeadAttention(nn.Module):
         if key_padding is not None:
             key_padding = key_padding[:, key_padding.shape[1] - len(j) :]  # of the keys at hand
             # a weight of zero would not silence a product that has become infinite
-            k, v = (x.masked_fill(~key_padding[:, None, :, None], 0.0) for x in (k, v))
+            k, v = (real_only(x, key_padding) for x in (k, v))
         if routed:
             return self._route(q, k, v, key_padding, return_weights)
         whole = mask is None and not return_weights and not self.positions.in_scores
