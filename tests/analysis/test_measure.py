@@ -59,7 +59,7 @@ def test_a_sum_of_powers_has_the_exponent_of_its_largest_far_out(length):
     [([5], [1]), ([5, 5], [1, 2]), ([1, 2], [0, 1]), ([1, 2], [1, 2, 3]), ([1, 2, 3], [1, 2])],
 )
 def test_a_fit_to_too_little_is_refused(n, values):
-    with pytest.raises(ValueError, match="positive values at two different n or more"):
+    with pytest.raises(ValueError, match="positive, finite values at two different n or more"):
         fit_exponent(n, values)
 
 

@@ -122,4 +122,25 @@ FAULTS = [
         "max_norm <= 0",
         "test_training.py::test_what_cannot_train_is_refused",
     ),
+    Fault(
+        "NaN passes for a positive number in a fit",
+        "analysis/measure.py",
+        "all(0 < number < math.inf for number in (*n, *values))",
+        "min(*n, *values) > 0",
+        "analysis/test_refusals.py::test_a_fit_through_what_is_no_number_is_refused",
+    ),
+    Fault(
+        "fewer than no layers give costs below zero",
+        "analysis/complexity.py",
+        "_check(n_layers=n_layers)",
+        "whole_numbers(n_layers=n_layers)",
+        "analysis/test_refusals.py::test_a_negative_number_of_layers_costs_nothing_that_could_be_said",
+    ),
+    Fault(
+        "a rule is followed where it has no meaning",
+        "analysis/graphs.py",
+        "        rule.check(n)\n    seen",
+        "        pass\n    seen",
+        "analysis/test_refusals.py::test_positions_are_followed_only_where_the_rule_has_a_meaning",
+    ),
 ]

@@ -8,10 +8,13 @@ import torch
 from torch import nn
 
 from tinyattn.transformer import (
+    AxialPositions,
     AxialTransformer,
     BPTransformer,
     Decoder,
+    EdgeTypes,
     Encoder,
+    EtcPositions,
     Seq2Seq,
     Shaw,
     Sinusoidal,
@@ -121,6 +124,11 @@ REFUSED = {
     "a name for a function": ({"activation": "gelu"}, TypeError, "function such as torch.relu, got 'gelu'"),
     "an instance of a scheme": ({"positions": Sinusoidal()}, TypeError, r"positions must be a class of schemes .*, got Sinusoidal\(\)"),
     "no scheme": ({"positions": None}, TypeError, "positions must be a class of schemes .*, got None"),
+    "dropout in words": ({"dropout": "0.1"}, TypeError, "dropout must be a number, got '0.1'"),
+    "a certain answer for dropout": ({"dropout": True}, TypeError, "dropout must be a number, got True"),
+    "eps in words": ({"layer_norm_eps": "tiny"}, TypeError, "layer_norm_eps must be a number, got 'tiny'"),
+    "a norm by name": ({"norm_first": "post"}, TypeError, "norm_first must be True or False, got 'post'"),
+    "ties by number": ({"tie_embeddings": 1}, TypeError, "tie_embeddings must be True or False, got 1"),
     "another class": ({"positions": nn.Linear}, TypeError, "got <class 'torch.nn.*Linear'>"),
 }  # fmt: skip
 
@@ -137,3 +145,10 @@ def test_a_config_that_cannot_be_is_refused(changes, error, sentence):
 @pytest.mark.usefixtures("refusals")
 def test_numpy_integers_are_sizes():
     assert Encoder(small(d_model=np.int64(8)))(torch.tensor([[1, 2]])).shape == (1, 2, 8)
+
+
+@pytest.mark.parametrize("scheme", [AxialPositions, EdgeTypes, EtcPositions])
+@pytest.mark.parametrize("model", [Encoder, Decoder, Seq2Seq])
+def test_a_scheme_that_needs_more_than_a_config_says_so(model, scheme):
+    with pytest.raises(TypeError, match=f"{scheme.__name__} needs .* config does not"):
+        model(small(positions=scheme))

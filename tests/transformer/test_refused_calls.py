@@ -4,7 +4,16 @@ import pytest
 import torch
 
 from tinyattn.patterns import Causal, Random, Window
-from tinyattn.transformer import Decoder, KVCache, MultiHeadAttention, T5Bias
+from tinyattn.transformer import (
+    AxialTransformer,
+    Decoder,
+    KVCache,
+    LongformerAttention,
+    MultiHeadAttention,
+    T5Bias,
+    generate,
+    next_token,
+)
 
 from ..close import assert_same
 from .tiny import randn, scrambled, small, some_tokens
@@ -113,3 +122,43 @@ def test_a_decoder_interrupted_between_two_layers_remembers_nothing_of_the_piece
         it(tokens[:, 5:], cache=cache)
     handle.remove()
     assert_same(it(tokens[:, 5:], cache=cache), it(tokens)[:, 5:])
+
+
+def test_a_prompt_that_is_no_tensor_is_refused():
+    with pytest.raises(TypeError, match=r"prompt must be a tensor \(b, n\), got a list"):
+        generate(Decoder(small()), [[1, 2]], 3)
+
+
+INF = float("inf")
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("row", [[-INF] * 3, [0.0, INF, 1.0], [0.0, float("nan"), 1.0]])
+def test_logits_without_a_largest_number_choose_no_token(row, temperature):
+    logits, generator = torch.tensor([[0.0, 1.0, 2.0], row]), torch.Generator().manual_seed(0)
+    with pytest.raises(ValueError, match="largest logit of each row must be a finite number, got"):
+        next_token(logits, temperature, generator=generator)
+
+
+def test_some_logits_of_minus_infinity_exclude_their_tokens():
+    logits, generator = torch.tensor([[-INF, 1.0, -INF]]), torch.Generator().manual_seed(0)
+    assert next_token(logits).tolist() == [1]
+    assert next_token(logits, 1.0, generator=generator).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("pixels", "error", "sentence"),
+    [
+        (torch.zeros(6, dtype=torch.long), ValueError, r"pixels must be \(b, n\), got \(6,\)"),
+        (torch.zeros(1, 6), TypeError, "pixels must be integers, got torch.float32"),
+    ],
+)
+def test_pixels_that_are_no_pictures_are_refused(pixels, error, sentence):
+    with pytest.raises(error, match=sentence):
+        AxialTransformer(small(), 2, 3, n_inner=1)(pixels)
+
+
+@pytest.mark.parametrize("positions", [0, "01", None])
+def test_global_positions_are_a_tuple(positions):
+    with pytest.raises(TypeError, match=r"global_positions must be a tuple such as \(0,\), got"):
+        LongformerAttention(8, 2, w=1)(torch.zeros(1, 4, 8), global_positions=positions)

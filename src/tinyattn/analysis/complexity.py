@@ -54,7 +54,7 @@ class Cost:
         )
 
     def __mul__(self, n_layers: int) -> Cost:
-        whole_numbers(n_layers=n_layers)
+        _check(n_layers=n_layers)
         parts = (self.macs, self.parameters, self.activations, self.steps)
         return Cost(*(n_layers * part for part in parts))
 
@@ -83,7 +83,8 @@ def core_cost(
         n_heads: heads.
         d_head: width of q, k and v in one head.
         n_k: keys; n if not given.
-        n_pairs: pairs computed in each head, as of `computed_pairs`; n * n_k if not given.
+        n_pairs: pairs computed in each head, as of `computed_pairs`; n * n_k if not given. More
+            are possible: blocks of a schedule may overlap, which costs what it costs.
         fused: whether the weights are forgotten and computed again for the gradient, as fused
             kernels and `sparse_attention` do. Then one number stays for each query, the log of
             its softmax's denominator, instead of one for each pair. The products are the same.

@@ -106,6 +106,9 @@ def first_seen(rules: Sequence[Pattern], position: int, n: int) -> Int64[Tensor,
     read there read in the layer before, and so on; the position itself counts as seen by one, since
     the residual connection carries it. Costs O(n²) comparisons a layer.
 
+    Raises:
+        ValueError: if position is not in 0 … n - 1, or a rule has no meaning on n tokens.
+
     Example:
         >>> from tinyattn.patterns import axial_columns, axial_rows
         >>> first_seen([axial_columns(3), axial_rows(3)], position=0, n=6).view(2, 3)
@@ -114,6 +117,8 @@ def first_seen(rules: Sequence[Pattern], position: int, n: int) -> Int64[Tensor,
     """
     if not 0 <= position < n:
         raise ValueError(f"position must be in 0 … {n - 1}, got {position}")
+    for rule in rules:
+        rule.check(n)
     seen, everything = torch.zeros(n, dtype=torch.long), torch.arange(n)
     frontier = torch.tensor([position])
     for layers, rule in enumerate(reversed(rules), start=1):

@@ -44,15 +44,17 @@ def fit_exponent(n: Sequence[Number], values: Sequence[Number]) -> Fit:
     close to that one's; where several are of a size, it says something in between.
 
     Raises:
-        ValueError: if there are fewer than two different n, or a number is not positive.
+        ValueError: if there are fewer than two different n, or a number is not positive
+            and finite.
 
     Example:
         >>> print(fit_exponent([1, 2, 4, 8], [5, 20, 80, 320]))
         2.00 ± 0.00
     """
-    if len(n) != len(values) or len(set(n)) < 2 or min(*n, *values) <= 0:
+    positive = all(0 < number < math.inf for number in (*n, *values))  # NaN is neither
+    if len(n) != len(values) or len(set(n)) < 2 or not positive:
         raise ValueError(
-            "a fit needs positive values at two different n or more, "
+            "a fit needs positive, finite values at two different n or more, "
             f"got n={list(n)}, values={list(values)}"
         )
     x, y = [math.log(a) for a in n], [math.log(b) for b in values]

@@ -10,7 +10,7 @@ from tinyattn.checks import whole_numbers
 from tinyattn.patterns import Causal, axial_columns, axial_rows
 from tinyattn.transformer.blocks import EncoderLayer, last_norm
 from tinyattn.transformer.config import TransformerConfig
-from tinyattn.transformer.embedding import Embedding
+from tinyattn.transformer.embedding import Embedding, check_token_ids
 from tinyattn.transformer.positions import Positions
 
 
@@ -39,6 +39,15 @@ class AxialPositions(Positions):
             )
         self.rows = nn.Parameter(torch.empty(height, d_model).normal_(std=0.02))
         self.columns = nn.Parameter(torch.empty(width, d_model).normal_(std=0.02))
+
+    @classmethod
+    def from_config(
+        cls, config: TransformerConfig, *, bidirectional: bool = True
+    ) -> AxialPositions:
+        raise TypeError(
+            "AxialPositions needs the height and width of the picture, which a config does not "
+            "know: add AxialPositions(height, width, d_model) to the vectors that the model reads"
+        )
 
     def embed(
         self, x: Float[Tensor, "b n d_model"], start: int = 0
@@ -106,7 +115,13 @@ class AxialTransformer(nn.Module):
         self.to_logits = nn.Linear(config.d_model, config.vocab_size, bias=False)
 
     def forward(self, pixels: Int64[Tensor, "b n"]) -> Float[Tensor, "b n vocab_size"]:
-        """Logits of each pixel's value, from the pixels before it."""
+        """Logits of each pixel's value, from the pixels before it.
+
+        Raises:
+            ValueError: if pixels are not (b, height * width), or out of range.
+            TypeError: if they are no integers.
+        """
+        check_token_ids(pixels, "pixels")
         if pixels.shape[1] != self.height * self.width:
             raise ValueError(
                 f"a picture of {self.height} rows and {self.width} columns has "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -38,7 +39,8 @@ class TransformerConfig:
     Raises:
         ValueError: if a size is below 1, d_model not divisible by n_heads, dropout not in [0, 1),
             max_distance negative, or layer_norm_eps not above 0.
-        TypeError: if a size is no whole number, or positions is not a class of schemes.
+        TypeError: if a size is no whole number, dropout or layer_norm_eps no number, norm_first or
+            tie_embeddings neither True nor False, or positions not a class of schemes.
     """
 
     vocab_size: int
@@ -78,6 +80,13 @@ class TransformerConfig:
                 "d_model must be divisible by n_heads, "
                 f"got d_model={self.d_model} and n_heads={self.n_heads}"
             )
+        for name in ("dropout", "layer_norm_eps"):
+            number = getattr(self, name)
+            if not isinstance(number, Real) or isinstance(number, bool):
+                raise TypeError(f"{name} must be a number, got {number!r}")
+        for name in ("norm_first", "tie_embeddings"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
         if not 0 < self.layer_norm_eps < math.inf:

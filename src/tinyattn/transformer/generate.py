@@ -57,6 +57,8 @@ def generate(
     """
     if not hasattr(model, "new_cache"):
         raise TypeError(f"generate continues what a Decoder wrote, got a {type(model).__name__}")
+    if not isinstance(prompt, Tensor):
+        raise TypeError(f"prompt must be a tensor (b, n), got a {type(prompt).__name__}")
     if prompt.dim() != 2 or prompt.shape[1] == 0:
         raise ValueError(
             f"prompt must be (b, n) with at least one token to start from, got {tuple(prompt.shape)}"
@@ -101,11 +103,21 @@ def next_token(
 
     Arguments and errors are those of `generate`.
 
+    Raises:
+        ValueError: also if a row has no largest logit that is finite: where all are -inf, or one
+            is NaN or +inf, no token is the likeliest. Some of -inf only exclude their tokens.
+
     Example:
         >>> next_token(torch.tensor([[0.0, 2.0, 1.0]]))
         tensor([1])
     """
     _check_sampling(logits.shape[-1], temperature, top_k, generator)
+    if logits.dim() != 2 or not logits.shape[1]:
+        raise ValueError(f"logits must be (b, vocab_size), got {tuple(logits.shape)}")
+    top = logits.amax(dim=-1)  # NaN, if one of them is
+    if not bool(top.isfinite().all()):
+        strange = top[~top.isfinite()][0].item()
+        raise ValueError(f"the largest logit of each row must be a finite number, got {strange}")
     if temperature == 0:
         return logits.argmax(dim=-1)
     # from the largest down and in float64: no temperature above 0 overflows or rounds to 0

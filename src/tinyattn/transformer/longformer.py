@@ -64,7 +64,8 @@ class LongformerAttention(nn.Module):
         Raises:
             ValueError: if shapes do not fit, or a global position lies outside the sequence or
                 on padding.
-            TypeError: if key_padding is not bool.
+            TypeError: if key_padding is not bool, or global_positions are no whole numbers in a
+                tuple or list.
         """
         if x.dim() != 3 or x.shape[-1] != self.local.query.in_features:
             raise ValueError(
@@ -72,6 +73,10 @@ class LongformerAttention(nn.Module):
             )
         if key_padding is not None:
             check_padding(key_padding, x.shape[:2], x.device)
+        if not isinstance(global_positions, (tuple, list)):
+            raise TypeError(
+                f"global_positions must be a tuple such as (0,), got {global_positions!r}"
+            )
         n, split = x.shape[1], self.local.split_heads
         chosen = list(Global(tuple(global_positions)).g)
         if chosen and chosen[-1] >= n:

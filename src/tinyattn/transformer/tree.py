@@ -57,6 +57,13 @@ class EdgeTypes(Positions):
         n_types = (2 * tree.k + 1) * (clip + 1)
         self.r = nn.Parameter(torch.empty(n_types, d_head).normal_(std=d_head**-0.5))
 
+    @classmethod
+    def from_config(cls, config: TransformerConfig, *, bidirectional: bool = True) -> EdgeTypes:
+        raise TypeError(
+            "EdgeTypes needs the tree of the layer, which a config does not know: "
+            "give EdgeTypes(tree, d_head) to MultiHeadAttention, or take a BPTransformer"
+        )
+
     def score_bias(
         self,
         q: Float[Tensor, "b h n_q d_head"],
