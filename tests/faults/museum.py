@@ -24,4 +24,11 @@ FAULTS = [
         "",
         "exercises/test_museum.py::test_every_function_meets_the_same_random_draws",
     ),
+    Fault(
+        "a test that only returns a bool hears of a defect and not of its own",
+        "exercises/museum/base.py",
+        "    if not n_killed and returned is not None:",
+        "    if False:",
+        "exercises/test_museum.py::test_a_test_that_only_returns_is_told_to_assert",
+    ),
 ]
