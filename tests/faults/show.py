@@ -73,4 +73,32 @@ FAULTS = [
         "frame = self._frames[0]",
         "show/test_widgets.py::test_the_slider_shows_what_f_returns_now",
     ),
+    Fault(
+        "complex numbers are drawn without their imaginary part",
+        "show/draw.py",
+        'if a.dtype.kind != "c":',
+        "if True:",
+        "show/test_draw.py::test_what_cannot_be_drawn_is_refused_in_a_sentence",
+    ),
+    Fault(
+        "labels are counted before they are known to be a list",
+        "show/draw.py",
+        "if not isinstance(labels, Collection):",
+        "if not labels:",
+        "show/test_draw.py::test_what_cannot_be_drawn_is_refused_in_a_sentence",
+    ),
+    Fault(
+        "the first frame is computed twice",
+        "show/widgets.py",
+        'if self.frame.get("index") == change["new"]:',
+        'if self.frame.get("index") is change["new"]:',
+        "show/test_widgets.py::test_each_frame_is_computed_once_and_anew_when_the_slider_comes_back",
+    ),
+    Fault(
+        "scores are measured before they are known to be a tensor",
+        "show/studio.py",
+        "if not isinstance(scores, Tensor) or scores.is_complex():",
+        "if isinstance(scores, Tensor) and scores.is_complex():",
+        "show/test_studio.py::test_wrong_arguments_are_refused",
+    ),
 ]

@@ -221,6 +221,23 @@ RAGGED = [[1.0], [2.0, 3.0]]
             "row_labels must be a list of 1 labels",
         ),
         (lambda: heatmap([[1.0]], ax=5), TypeError, "ax must be one Axes to draw on, got int"),
+        (
+            lambda: heatmap([[1.0]], digits=-1),
+            ValueError,
+            "digits must be 0 or more decimals, got -1",
+        ),
+        (lambda: heatmap([[1.0]], digits=1.5), TypeError, "digits must be a whole number, got 1.5"),
+        (lambda: heatmap([[1.0]], vmin="0"), ValueError, "vmin must be a finite number, got '0'"),
+        (
+            lambda: heatmap([[1.0]], vmax=np.nan),
+            ValueError,
+            "vmax must be a finite number, got nan",
+        ),
+        (
+            lambda: heatmap([[1.0]], vmax=[1, 2]),
+            ValueError,
+            "vmax must be a finite number, got .1, 2",
+        ),
         (lambda: draw_mask([[True], [True, False]]), ValueError, "got rows of unequal lengths"),
         (lambda: draw_mask("causal", 8), TypeError, "a pattern or a bool matrix, got 'causal'"),
         (lambda: draw_mask(None), TypeError, "a pattern or a bool matrix, got None"),
@@ -265,3 +282,8 @@ def test_numbers_of_any_kind_are_drawn(values):
 def test_what_is_missing_is_a_gap_in_a_curve():
     (line,) = curves({"a": [1.0, None, float("nan")]}, **NAMED).axes[0].lines
     assert np.array_equal(np.isnan(line.get_ydata()), [False, True, True])
+
+
+def test_the_ends_of_a_scale_may_be_tensors(refusals):
+    (image,) = heatmap([[1.0, 2.0]], vmin=torch.tensor(0.5), vmax=np.float32(4)).axes[0].images
+    assert image.get_clim() == (0.5, 4.0)

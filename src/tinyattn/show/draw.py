@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 
 from tinyattn.patterns import Pattern
+from tinyattn.patterns.base import at_least
 from tinyattn.show.describe import as_mask
 from tinyattn.show.digests import DECORATION
 from tinyattn.show.figures import style
@@ -53,14 +54,17 @@ def heatmap(
 
     Raises:
         TypeError: if `values` holds no real numbers, labels are no list, or `ax` no Axes.
-        ValueError: if `values` is not a matrix, or labels do not match its size.
+        ValueError: if `values` is not a matrix, labels do not match its size, or `vmin`, `vmax`
+            or `digits` is no such number.
     """
     a = as_matrix(values)
+    at_least("digits", digits, 0, "decimals")
+    low, high = (_limit(name, end) for name, end in (("vmin", vmin), ("vmax", vmax)))
     rows = _labels(row_labels, a.shape[0], "row_labels")
     columns = _labels(column_labels, a.shape[1], "column_labels")
     if annotate is None:
         annotate = max(a.shape) <= LARGEST_WITH_NUMBERS
-    cmap, norm = _colour_scale(a, vmin, vmax)
+    cmap, norm = _colour_scale(a, low, high)
     with _canvas(ax, *_size(a.shape, rows, columns, title=title, bar=not annotate)) as axes:
         image = axes.imshow(np.ma.masked_invalid(a), cmap=cmap, norm=norm)
         if annotate:
@@ -260,6 +264,15 @@ def _colour_scale(
     low, high = low if vmin is None else vmin, high if vmax is None else vmax
     cmap = mpl.colormaps[name].with_extremes(bad="#d9d9d9")
     return cmap, Normalize(low, high if high > low else low + 1)
+
+
+def _limit(name: str, end: float | None) -> float | None:
+    """One end of a colour scale as a number."""
+    if end is None:
+        return None
+    if isinstance(end, str) or np.ndim(as_array(end)) or not np.isfinite(as_array(end)):
+        raise ValueError(f"{name} must be a finite number, got {end!r:.80}")
+    return float(as_array(end))
 
 
 def _ink(background: tuple[float, ...]) -> str:
