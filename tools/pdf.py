@@ -52,7 +52,7 @@ def contents(toc: dict) -> Iterator[tuple[str | None, str]]:
 
 def sheets(browser: Browser, address: str) -> tuple[str, PdfReader]:
     """Title and print of one page."""
-    page = browser.new_page()
+    page = browser.new_page(color_scheme="light")
     page.goto(address)
     page.wait_for_load_state("networkidle")
     page.wait_for_function(MATH_IS_SET)

@@ -131,6 +131,13 @@ def test_axe_finds_nothing(open_page, theme):
     assert results.response["violations"] == []
 
 
+def test_a_long_question_stands_inside_its_frame(open_page):
+    page = open_page(QUIZ, viewport={"width": 200, "height": 700})
+    field, question = (page.locator(name).bounding_box() for name in ("fieldset", "legend"))
+    assert question["height"] > 40, "one line says nothing"
+    assert question["y"] > field["y"] + 2
+
+
 def test_it_fits_a_phone(open_page):
     page = open_page(QUIZ, LIST, viewport={"width": 360, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -16,8 +16,10 @@ class Exercises(SphinxTransform):
         for section in self.document.findall(nodes.section):
             number = NUMBERED.match(section[0].astext())
             if number:
-                section["names"].append(f"exercise-{number[1]}-{number[2]}")
+                name = f"exercise-{number[1]}-{number[2]}"
+                section["names"].append(name)
                 self.document.note_explicit_target(section, section)
+                section["ids"].append(name)  # for links that know no title: the list of progress
         for cell in self.document.findall(is_solution):
             cell["prompt_show"], cell["prompt_hide"] = "Solution", "Hide the solution"
 
