@@ -111,9 +111,9 @@ def bigbird(n: int, block_size: int, r: int, seed: int, *, n_global: int | None 
             or above n.
 
     Source:
-        Zaheer et al. 2020, section 2 and appendix D (arXiv:2007.14062). Their code draws for
-        training and leaves the random blocks out in evaluation; here the draw is part of the
-        pattern.
+        Zaheer et al. 2020, section 2 and appendix D (arXiv:2007.14062). Their code draws from a
+        seed, for training and use alike; the port in transformers leaves the random blocks out
+        in evaluation. Here the draw is part of the pattern.
 
     Example:
         >>> bigbird(32, block_size=2, r=3, seed=0).edges(32)
