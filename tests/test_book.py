@@ -52,6 +52,17 @@ def test_a_chapter_is_stored_executed_and_in_normal_form(chapter):
     assert notebooks.problems(ROOT / f"{chapter}.ipynb") == []
 
 
+@pytest.mark.parametrize("chapter", [*LESSONS[1:], "book/appendices/errata"])
+def test_a_title_says_how_long_reading_takes_and_leaves_running_to_what_was_measured(chapter):
+    """The page's last lines give the seconds of a run that was recorded: one number, never two."""
+    title = "".join(cells(chapter)[0]["source"])
+    assert re.search(r"\*\*Reading\*\* takes about \d+ minutes", title)
+    assert re.search(r"\*\*running\*\* takes\s+stands in the page's last lines", title)
+    assert not re.search(r"\b(\d+|half|a) (seconds?|minute)\b", title)
+    recorded = json.loads(read("results/chapters.json"))
+    assert recorded[f"{chapter}.ipynb"]["seconds"] > 0
+
+
 def test_every_page_of_the_book_is_in_its_table_of_contents():
     found = [path for kind in ("ipynb", "md") for path in ROOT.glob(f"book/**/*.{kind}")]
     assert sorted(str(path.relative_to(ROOT).with_suffix("")) for path in found) == sorted(PAGES)
