@@ -391,20 +391,20 @@ EQUIVALENTS = [
     ),
     Equivalent(
         "show/figures.py",
-        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (2, 1)))',
         'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), ( 1, (8, 3)))',
         "a line of other dashes is told apart from the other lines as well",
     ),
     Equivalent(
         "show/figures.py",
-        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))',
-        'LINE_STYLES = ("-", "--", "-.", ":", (0, ( 6, 1, 1, 1, 1, 1)), (0, (8, 3)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (2, 1)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, ( 6, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (2, 1)))',
         "a line of other dashes is told apart from the other lines as well",
     ),
     Equivalent(
         "show/figures.py",
-        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))',
-        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 4)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (2, 1)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 4)), (0, (2, 1)))',
         "a line of other dashes is told apart from the other lines as well",
     ),
     Equivalent(

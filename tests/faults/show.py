@@ -46,6 +46,27 @@ FAULTS = [
         "show/test_draw.py::test_allowed_cells_are_dark_and_the_others_pale",
     ),
     Fault(
+        "dots are as large in a narrow panel as in a figure of its own",
+        "show/draw.py",
+        "    return float(min(side, room[0] / shape[1], room[1] / shape[0]))",
+        "    return float(min(side, *room))",
+        "show/test_draw.py::test_a_dot_is_a_fifth_of_its_cell_however_narrow_the_panel",
+    ),
+    Fault(
+        "numbers beside a narrow panel run together",
+        "show/draw.py",
+        "        step *= 2\n",
+        "        break\n",
+        "show/test_draw.py::test_numbers_beside_a_narrow_panel_keep_apart",
+    ),
+    Fault(
+        "the second round of curves looks like the first",
+        "show/figures.py",
+        "LINE_STYLES + LINE_STYLES[1:] + LINE_STYLES[:1]",
+        "LINE_STYLES * 2",
+        "show/test_draw.py::test_fourteen_curves_have_no_look_twice",
+    ),
+    Fault(
         "a picture comes without its alt text",
         "show/figures.py",
         '{"alt": alt, "height": height',

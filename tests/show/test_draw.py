@@ -1,5 +1,7 @@
 """The book's drawings show the data that went in, where they belong."""
 
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -132,6 +134,35 @@ def test_allowed_cells_of_a_small_mask_have_dots():
     assert not draw_mask(Causal(), 33).axes[0].collections
 
 
+def panel(n, width):
+    """A mask of n tokens in a panel that is `width` inches wide."""
+    with style():
+        fig = plt.figure(figsize=(width, 2 * width), layout="none")
+        ax = fig.add_axes((0, 0, 1, 1))
+    draw_mask(Causal(), n, ax=ax)
+    return ax
+
+
+@pytest.mark.parametrize(("n", "width"), [(8, 1.6), (16, 1.6), (16, 3.2), (8, 9.0)])
+def test_a_dot_is_a_fifth_of_its_cell_however_narrow_the_panel(n, width):
+    (dots,) = panel(n, width).collections
+    points = dots.get_sizes()[0] ** 0.5
+    assert points == pytest.approx(14 * min(width / n, 0.5))
+
+
+def test_cells_without_room_have_no_dots():
+    assert not panel(20, 1.6).collections
+
+
+@pytest.mark.parametrize(("n", "width"), [(10, 1.6), (16, 1.6), (30, 1.2), (64, 1.0), (120, 0.9)])
+def test_numbers_beside_a_narrow_panel_keep_apart(n, width):
+    ax = panel(n, width)
+    ax.figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
+    assert all(a.x1 < b.x0 for a, b in pairwise(boxes))
+    assert len(boxes) >= 2
+
+
 def test_a_mask_is_titled_by_its_pattern():
     assert draw_mask(Causal(), 4).axes[0].get_title() == "Causal()"
     assert draw_mask(Causal(), 4, title="decoder").axes[0].get_title() == "decoder"
@@ -163,13 +194,19 @@ def test_drawings_fit_into_given_axes():
 
 
 def test_curves_differ_in_colour_line_and_mark():
-    names = ["a", "b", "c", "d", "e", "f"]
+    names = ["a", "b", "c", "d", "e", "f", "g"]
     fig = curves({name: [1, 2, k] for k, name in enumerate(names)}, xlabel="x", ylabel="y")
     lines = fig.axes[0].lines
     assert [line.get_label() for line in lines] == names
     for look in ("get_color", "get_marker"):
-        assert len({getattr(line, look)() for line in lines}) == 6
-    assert len({str(line._unscaled_dash_pattern) for line in lines}) == 6
+        assert len({getattr(line, look)() for line in lines}) == 7
+    assert len({str(line._unscaled_dash_pattern) for line in lines}) == 7
+
+
+def test_fourteen_curves_have_no_look_twice():
+    fig = curves({str(k): [1, k] for k in range(14)}, xlabel="x", ylabel="y", markers=False)
+    looks = [(line.get_color(), str(line._unscaled_dash_pattern)) for line in fig.axes[0].lines]
+    assert len(set(looks)) == 14
 
 
 def test_curves_share_x_and_may_be_logarithmic():

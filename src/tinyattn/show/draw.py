@@ -21,6 +21,8 @@ from tinyattn.show.figures import style
 ALLOWED, FORBIDDEN = "#0b3c5d", "#eef1f4"
 LARGEST_WITH_NUMBERS = 10  # cells on a side that still have room for digits
 LARGEST_WITH_DOTS = 32  # cells on a side that still have room for a grid and dots
+SMALLEST_WITH_DOTS = 0.09  # inches of a cell, where panels share a figure
+DIGIT, GAP = 0.09, 0.05  # inches: the width of a tick's digit, and what keeps ticks apart
 
 
 def heatmap(
@@ -65,6 +67,7 @@ def heatmap(
     if annotate is None:
         annotate = max(a.shape) <= LARGEST_WITH_NUMBERS
     cmap, norm = _colour_scale(a, low, high)
+    cell = _cell(a.shape, ax)
     with _canvas(ax, *_size(a.shape, rows, columns, title=title, bar=not annotate)) as axes:
         image = axes.imshow(np.ma.masked_invalid(a), cmap=cmap, norm=norm)
         if annotate:
@@ -75,8 +78,8 @@ def heatmap(
                 )
         else:
             axes.figure.colorbar(image, ax=axes, shrink=0.8)
-            _mark(axes, ~np.isfinite(a), "x", "#6b6b6b")
-        _matrix_axes(axes, a.shape, rows, columns, row_name, column_name, title)
+            _mark(axes, ~np.isfinite(a), "x", "#6b6b6b", cell)
+        _matrix_axes(axes, cell, rows, columns, row_name, column_name, title)
         return axes.figure
 
 
@@ -110,11 +113,12 @@ def draw_mask(
     columns = _labels(column_labels, allowed.shape[1], "column_labels")
     if title is None:
         title = repr(mask) if isinstance(mask, Pattern) else ""
+    cell = _cell(allowed.shape, ax)
     with _canvas(ax, *_size(allowed.shape, rows, columns, title=title, bar=False)) as axes:
         axes.imshow(allowed, cmap=ListedColormap([FORBIDDEN, ALLOWED]), vmin=0, vmax=1)
-        if max(allowed.shape) <= LARGEST_WITH_DOTS:
-            _mark(axes, allowed, "o", "white")
-        _matrix_axes(axes, allowed.shape, rows, columns, row_name, column_name, title)
+        if max(allowed.shape) <= LARGEST_WITH_DOTS and cell >= SMALLEST_WITH_DOTS:
+            _mark(axes, allowed, "o", "white", cell)
+        _matrix_axes(axes, cell, rows, columns, row_name, column_name, title)
         return axes.figure
 
 
@@ -160,7 +164,7 @@ def curves(
                     f"line {name!r} must be 1-D and as long as x, got {y.shape} over {where.shape}"
                 )
             dots = y.size <= 20 if markers is None else markers
-            mark = "os^Dvx"[number % 6] if dots else None
+            mark = "os^DvxP"[number % 7] if dots else None
             axes.plot(where, y, label=name, marker=mark, markersize=5)
         if log_x:
             axes.set_xscale("log")
@@ -223,10 +227,19 @@ def _canvas(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
             raise
 
 
-def _mark(ax: Axes, which: ndarray, marker: str, colour: str) -> None:
+def _cell(shape: tuple[int, ...], ax: Axes | None) -> float:
+    """Inches of a cell's side: as large as is sensible, or as `ax` has room for."""
+    side = min(0.5, 4.2 / max(shape))
+    if ax is None:
+        return side
+    room = ax.get_position().size * ax.figure.get_size_inches()
+    return float(min(side, room[0] / shape[1], room[1] / shape[0]))
+
+
+def _mark(ax: Axes, which: ndarray, marker: str, colour: str, cell: float) -> None:
     """A sign in each chosen cell, so that colour is not the only one."""
     i, j = np.nonzero(which)
-    points = 14 * min(0.5, 4.2 / max(which.shape))  # a fifth of a cell
+    points = 14 * cell  # a fifth of a cell
     ax.scatter(j, i, s=points**2, c=colour, marker=marker, gid=DECORATION)
 
 
@@ -234,7 +247,7 @@ def _size(
     shape: tuple[int, ...], rows: list[str], columns: list[str], *, title: str, bar: bool
 ) -> tuple[float, float]:
     """Inches that give each cell of a matrix its room and the labels theirs."""
-    side = min(0.5, 4.2 / max(shape))
+    side = _cell(shape, None)
     left, top = (0.09 * max(map(len, labels)) + 0.35 for labels in (rows, columns))
     width = side * shape[1] + left + (0.8 if bar else 0.1)
     height = side * shape[0] + top + (0.35 if title else 0.1)
@@ -293,7 +306,7 @@ def _number(value: float, digits: int) -> str:
 
 def _matrix_axes(
     ax: Axes,
-    shape: tuple[int, ...],
+    cell: float,
     rows: list[str],
     columns: list[str],
     row_name: str,
@@ -302,7 +315,7 @@ def _matrix_axes(
 ) -> None:
     """Columns named on top, rows on the left, thin white lines between cells."""
     for axis, labels in ((ax.xaxis, columns), (ax.yaxis, rows)):
-        step = -(-len(labels) // 12) if labels == [str(k) for k in range(len(labels))] else 1
+        step = _tick_step(labels, cell)
         axis.set_ticks(range(0, len(labels), step), labels[::step])
     ax.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
     if max(map(len, columns)) > 2:
@@ -310,8 +323,19 @@ def _matrix_axes(
     ax.xaxis.set_label_position("top")
     ax.set(xlabel=column_name, ylabel=row_name, title=title)
     ax.spines[:].set_visible(False)
-    if max(shape) <= LARGEST_WITH_DOTS:
-        ax.set_xticks(np.arange(0.5, shape[1] - 1), minor=True)
-        ax.set_yticks(np.arange(0.5, shape[0] - 1), minor=True)
-        ax.grid(which="minor", color="white", linewidth=1, linestyle="-")
+    if max(len(rows), len(columns)) <= LARGEST_WITH_DOTS:
+        ax.set_xticks(np.arange(0.5, len(columns) - 1), minor=True)
+        ax.set_yticks(np.arange(0.5, len(rows) - 1), minor=True)
+        line = min(1.0, 7 * cell)  # points: a tenth of a small cell
+        ax.grid(which="minor", color="white", linewidth=line, linestyle="-")
         ax.tick_params(which="minor", length=0)
+
+
+def _tick_step(labels: list[str], cell: float) -> int:
+    """Every label if they are names; of numbers twelve at most, and none that meets the next."""
+    if labels != [str(k) for k in range(len(labels))]:
+        return 1
+    step = -(-len(labels) // 12)
+    while step * cell < DIGIT * len(labels[-1]) + GAP:
+        step *= 2
+    return step

@@ -20,8 +20,10 @@ FILE_NAME = re.compile(r"^\S*\.(png|jpe?g|svg|gif|webp|pdf|tiff?|bmp)$", re.IGNO
 
 # Each is at least 3 : 1 against white and they stay apart for readers who do not see red or green;
 # line styles differ too, because a printed page has no colours.
-COLOURS = ("#0072b2", "#c44e00", "#007a58", "#a8438a", "#2b2b2b", "#7a6200")
-LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)))
+COLOURS = ("#0072b2", "#c44e00", "#007a58", "#a8438a", "#2b2b2b", "#7a6200", "#6b6b6b")
+LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (2, 1)))
+TWICE = cycler(color=COLOURS * 2)  # the second time each colour has the next one's line
+TWICE += cycler(linestyle=LINE_STYLES + LINE_STYLES[1:] + LINE_STYLES[:1])
 
 STYLE = {
     "figure.figsize": (5.0, 3.2),  # on a phone of 360 pixels this shrinks to two thirds
@@ -39,7 +41,7 @@ STYLE = {
     "legend.frameon": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.prop_cycle": cycler(color=COLOURS) + cycler(linestyle=LINE_STYLES),
+    "axes.prop_cycle": TWICE,
     "lines.linewidth": 1.8,
     "image.interpolation": "nearest",
     "svg.hashsalt": "tinyattn",
