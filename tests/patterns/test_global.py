@@ -63,8 +63,15 @@ REFUSED = {
     "a position before the first": ((0, -1), ValueError, r"distinct positions of 0 or more, got \(0, -1\)"),
     "a position twice": ((3, 1, 3), ValueError, r"distinct positions of 0 or more, got \(3, 1, 3\)"),
     "half a position": ((0, 1.5), TypeError, r"g must be a whole number, got 1\.5"),
-    "a list": ([0, 1], TypeError, r"g must be a whole number, got \[0, 1\]"),
+    "a word": ("01", TypeError, "g must be a whole number, got '01'"),
 }  # fmt: skip
+
+
+def test_positions_that_a_short_sequence_does_not_reach_have_no_pairs_there():
+    assert not Global((9,)).mask(4).any()
+    assert Global((9,)).edges(4) == 0
+    assert torch.equal(Global((1, 9)).mask(4), Global((1,)).mask(4))
+    assert torch.equal(Global(9).mask(4), Global(4).mask(4))
 
 
 @pytest.mark.usefixtures("refusals")

@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import Pattern, at_least, clipped, merged
+from tinyattn.patterns.base import Pattern, at_least, clipped, keep, listed, merged
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,8 @@ class Global(Pattern):
     unless another rule lets them.
 
     Args:
-        g: how many of the first tokens are global, or a tuple of their positions.
+        g: how many of the first tokens are global, or a tuple of their positions. One that a
+            sequence does not reach, as while a decoder still generates, has no pairs there.
         reads: whether global tokens read everything; False leaves them read by everyone only,
             g keys in each row.
 
@@ -45,14 +45,13 @@ class Global(Pattern):
     reads: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.g, tuple):
-            for position in self.g:
-                whole_numbers(g=position)
-            if any(position < 0 for position in self.g) or len(set(self.g)) < len(self.g):
-                raise ValueError(f"g must hold distinct positions of 0 or more, got {self.g}")
-            object.__setattr__(self, "g", tuple(sorted(self.g)))
+        if isinstance(self.g, tuple | list):
+            g = listed("g", self.g, "positions")
+            if any(position < 0 for position in g) or len(set(g)) < len(g):
+                raise ValueError(f"g must hold distinct positions of 0 or more, got {g}")
+            keep(self, g=tuple(sorted(g)))
         else:
-            at_least("g", self.g, 0, "tokens")
+            keep(self, g=at_least("g", self.g, 0, "tokens"))
 
     @cached_property
     def runs(self) -> list[range]:
