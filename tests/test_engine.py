@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tinyattn import attention, engine
 from tinyattn.engine import attend, sparse_attention
-from tinyattn.groups import schedule
+from tinyattn.groups import lowering, schedule
 from tinyattn.patterns import (
     BlockLocal,
     Causal,
@@ -112,7 +112,7 @@ def test_any_expression_equals_dense_attention(case, block_size, padded, seed):
     if padded:
         real = some_padding(2, n_k, seed)
         mask = mask & real[:, None, None, :]
-    groups = schedule.__wrapped__(rule.pattern, n, n_k, block_size=block_size)
+    groups = lowering.__wrapped__(rule.pattern, n, n_k, block_size=block_size)
     assert_equals_dense(attend(q, k, v, groups, key_padding=real), q, k, v, mask)
 
 
@@ -240,9 +240,9 @@ def test_each_head_follows_its_own_rule_and_equal_ones_share_a_schedule():
     patterns = (Window(2), Random(90, 2, seed=0), Window(2), MERGED, Full())
     q, k, v = inputs(70, 90, h=5)
     mask = torch.stack([rule.mask(70, 90) for rule in patterns])
-    before = schedule.cache_info().misses
+    before = lowering.cache_info().misses
     out = sparse_attention(q, k, v, patterns)
-    assert schedule.cache_info().misses - before <= 4
+    assert lowering.cache_info().misses - before <= 4
     assert_equals_dense(out, q, k, v, mask)
     assert_same(sparse_attention(q, k, v, list(patterns)), out)
 
@@ -359,7 +359,7 @@ def test_global_random_state_is_neither_read_nor_moved():
     q, k, v = inputs(64)
     outs = []
     for _ in range(2):
-        schedule.cache_clear()
+        lowering.cache_clear()
         outs.append(sparse_attention(q, k, v, bigbird(64, 4, 2, seed=3)))
         gradients(outs[-1], q)
         assert torch.equal(torch.get_rng_state(), before)
@@ -375,18 +375,18 @@ def test_torchs_default_dtype_does_not_matter(default):
     expected = sparse_attention(q, k, v, MERGED, key_padding=real)
     torch.set_default_dtype(default)
     try:
-        schedule.cache_clear()
+        lowering.cache_clear()
         ours = sparse_attention(q, k, v, MERGED, key_padding=real)
     finally:
         torch.set_default_dtype(torch.float32)
-        schedule.cache_clear()
+        lowering.cache_clear()
     assert torch.equal(ours, expected)
 
 
 def test_a_schedule_made_for_inference_serves_training():
     q, k, v = inputs(90)
     pattern = Random(90, 3, seed=12) | Window(2)
-    schedule.cache_clear()
+    lowering.cache_clear()
     with torch.inference_mode():
         sparse_attention(q, k, v, pattern)
     assert_equals_dense(sparse_attention(q, k, v, pattern), q, k, v, pattern.mask(90))

@@ -108,7 +108,6 @@ class Groups:
         return batches(self.groups)
 
 
-@lru_cache(maxsize=64)
 def schedule(
     pattern: Pattern, n: int, n_k: int | None = None, *, block_size: int = QUERIES_PER_GROUP
 ) -> Groups:
@@ -138,12 +137,18 @@ def schedule(
     """
     check_pattern(pattern)
     n_k = n if n_k is None else n_k
-    whole_numbers(n=n, n_k=n_k, block_size=block_size)
+    n, n_k, block_size = whole_numbers(n=n, n_k=n_k, block_size=block_size)
     if n < 0 or n_k < n or block_size < 1:
         raise ValueError(
             "a schedule needs 0 <= n <= n_k and a block_size of 1 or more, "
             f"got n={n}, n_k={n_k}, block_size={block_size}"
         )
+    return lowering(pattern, n, n_k, block_size)
+
+
+@lru_cache(maxsize=64)
+def lowering(pattern: Pattern, n: int, n_k: int, block_size: int = QUERIES_PER_GROUP) -> Groups:
+    """`schedule` behind its checks: the cache takes 8.0 and True for the numbers they equal."""
     pattern.check(n_k)
     alike: dict[tuple[int, Order | None], list[Pattern]] = {}
     for part in pattern.parts():

@@ -219,7 +219,7 @@ REFUSED = {
     ),
     "a negative sentence": (lambda: etc(1, 1, (-3,)), ValueError, r"0 tokens or more, got \(-3,\)"),
     "half a sentence": (lambda: etc(1, 1, (1.5,)), TypeError, r"sentences must be a whole number, got 1\.5"),
-    "fewer externals than none": (lambda: etc(-1, 1), ValueError, "g must be 0 or more tokens, got -1"),
+    "fewer externals than none": (lambda: etc(-1, 1), ValueError, "n_global must be 0 or more tokens, got -1"),
     "no stride": (lambda: sparse_strided(0), ValueError, "stride must be 1 or more, got 0"),
     "no summary": (lambda: sparse_fixed(4, 0), ValueError, r"c in 1 … block_size, got block_size=4, c=0"),
     "half a summary": (lambda: sparse_fixed(4, 1.5), TypeError, r"c must be a whole number, got 1\.5"),

@@ -68,6 +68,26 @@ def test_a_rule_of_numpys_integers_is_the_rule_of_pythons(rule, kind):
         assert schedule(given, kind(N)).n_pairs == schedule(plain, N).n_pairs
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_rule_answers_the_same_whatever_dtype_the_positions_have(rule, dtype):
+    i = torch.arange(N, dtype=dtype)
+    assert torch.equal(rule(int).allowed(i[:, None], i[None, :]).expand(N, N), rule(int).mask(N))
+
+
+def test_painted_rules_take_small_positions_and_rules_of_a_reader_do_too():
+    class Near(patterns.Pattern):
+        def allowed(self, i, j):
+            """Up to three apart."""
+            return (i - j).abs() <= 3
+
+    i = torch.arange(N, dtype=torch.uint8)
+    window = patterns.Window(3).mask(N)
+    assert torch.equal(patterns.Painted(window).allowed(i[:, None], i), window)
+    assert torch.equal(Near().allowed(i[:, None], i), window)
+    assert Near.allowed.__doc__ == "Up to three apart."
+
+
 @pytest.mark.usefixtures("refusals")
 def test_the_helpers_of_patterns_take_numpys_integers():
     assert type(patterns.radius_from_window(np.int8(100))) is int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from functools import wraps
 
 import torch
 from jaxtyping import Bool, Integer
@@ -27,6 +28,18 @@ class Order:
         raise TypeError(f"{type(self).__name__} must define groups(n)")
 
 
+def _in_int64(allowed: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The answer of a rule, asked with positions of any integer dtype."""
+
+    @wraps(allowed)
+    def answer(self: Pattern, i: Tensor, j: Tensor) -> Tensor:
+        if i.dtype != torch.int64 or j.dtype != torch.int64:
+            i, j = i.long(), j.long()
+        return allowed(self, i, j)
+
+    return answer
+
+
 class Pattern:
     """A rule that says which keys a query may read.
 
@@ -37,6 +50,12 @@ class Pattern:
     The other methods only say where to look, so that nobody builds n² booleans to run a sparse
     rule. Their defaults are always right and slow: look everywhere, promise nothing.
     """
+
+    def __init_subclass__(cls) -> None:
+        """Every rule reckons in int64: in fewer bits positions overflow, or are no index."""
+        super().__init_subclass__()
+        if "allowed" in vars(cls):
+            cls.allowed = _in_int64(cls.allowed)
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         """Whether the query at position `i` may read the key at `j`, on shapes that broadcast."""
