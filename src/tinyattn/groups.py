@@ -19,6 +19,7 @@ from tinyattn.places import Places, strips
 from tinyattn.repeats import Batch, batches
 
 MAX_RUNS = 16  # keys in more views than this are gathered by index instead of sliced
+MAX_LOOKS = 128  # key runs that are compared with those of other groups; more take too long
 WIDE_GAP = 64  # columns without anything forbidden that are worth two masks instead of one
 COPIES_PAY = 4  # blocks of queries that share keys which must be copied before they are used
 MOST_TOGETHER = 8  # blocks of queries in a group, if all of them read the same keys
@@ -249,6 +250,8 @@ def _look(
     part: Pattern, done: Pattern | None, queries: list[range], reach: list[range]
 ) -> Hashable:
     """What the mask depends on: equal looks promise equal masks. None if nothing is promised."""
+    if len(reach) > MAX_LOOKS:
+        return None
     looks: list[Hashable] = []
     for run in queries:
         looks.append((len(run), run.step))
