@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tinyattn.groups import lowering, schedule
 from tinyattn.patterns import Causal, Full, Global, Window
 
 
@@ -67,11 +68,32 @@ REFUSED = {
 }  # fmt: skip
 
 
-def test_positions_that_a_short_sequence_does_not_reach_have_no_pairs_there():
-    assert not Global((9,)).mask(4).any()
-    assert Global((9,)).edges(4) == 0
-    assert torch.equal(Global((1, 9)).mask(4), Global((1,)).mask(4))
-    assert torch.equal(Global(9).mask(4), Global(4).mask(4))
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize(
+    "chosen", [range(0, 200, 7), (*range(40, 60, 2), 3, 4, 61), range(1, 19, 2)]
+)
+def test_many_scattered_positions_follow_the_definition_and_are_lowered_to_it(chosen, reads):
+    rule, n = Global(tuple(chosen), reads), 210
+    by_hand = torch.tensor(
+        [[j in chosen or (reads and i in chosen) for j in range(n)] for i in range(n)]
+    )
+    assert torch.equal(rule.mask(n), by_hand)
+    assert rule.edges(n) == int(by_hand.sum())
+    assert rule.edges(50) == int(by_hand[:50, :50].sum())
+    groups = schedule(Window(2) | rule, n).groups
+    assert sum(group.n_allowed for group in groups) == (Window(2) | rule).edges(n)
+
+
+def test_scattered_positions_are_not_compared_with_each_other_group_by_group():
+    asked = []
+
+    class Watched(Global):
+        def footprint(self, queries, keys):
+            asked.append(keys)
+            return super().footprint(queries, keys)
+
+    lowering.__wrapped__(Watched(tuple(range(0, 4000, 20))), 4000, 4000)
+    assert len(asked) <= 4000  # 200 groups of 200 runs each were 40,000
 
 
 @pytest.mark.usefixtures("refusals")
