@@ -22,7 +22,7 @@ from benchmarks.cases import LAYOUTS, PATTERNS, THREADS, tensors
 from benchmarks.peers import ALL, LIBRARIES
 from benchmarks.timing import attempt, cell, runner
 from tinyattn.analysis.measure import peak_memory
-from tinyattn.groups import schedule
+from tinyattn.groups import lowering, schedule
 
 GIVE_BACK = {
     "MALLOC_MMAP_THRESHOLD_": "131072",
@@ -77,7 +77,7 @@ def cost_of_schedule(job: dict) -> dict:
 
     grown = peak_memory(build)
     while len(seconds) < SCHEDULES and seconds[0] < A_SLOW_SCHEDULE:
-        schedule.cache_clear()
+        lowering.cache_clear()
         build()
     return {"seconds": statistics.median(seconds), "fastest": min(seconds), "bytes": grown}
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from benchmarks.cases import DENSE, DENSE_UP_TO, PATTERNS, Case, Ready, tensors
 from tinyattn.analysis.measure import take_turns
-from tinyattn.groups import schedule
+from tinyattn.groups import lowering
 
 MODES = ("forward", "gradients")  # under no_grad; forward, then the gradients of q, k and v
 SECONDS_FOR_TURNS = 100.0  # after that, no more than the fewest turns
@@ -44,7 +44,7 @@ def measure(cases: list[Case], n: int, modes: Iterable[str], repeats: int) -> It
         taken = take_turns(calls, repeats, SECONDS_FOR_TURNS)
         for name, seconds in taken.items():
             yield cell("time", name, n, mode, **_numbers(name, n, seconds, taken.get(DENSE)))
-    schedule.cache_clear()  # what was lowered for this n is not needed again
+    lowering.cache_clear()  # what was lowered for this n is not needed again
 
 
 def runner(ready: Ready, mode: str) -> Callable[[], object]:

@@ -10,6 +10,7 @@ from torch.autograd.functional import jacobian
 
 from tinyattn import attention, attention_weights
 from tinyattn.dense import masked_softmax
+from tinyattn.patterns import Causal
 
 from . import reference
 from .close import assert_same
@@ -362,6 +363,33 @@ def test_wrong_values_are_refused_with_a_sentence(args, options, sentence):
 def test_wrong_types_are_refused_with_a_sentence(args, options, sentence):
     with pytest.raises(TypeError, match=sentence):
         attention(*args, **options)
+
+
+@pytest.mark.usefixtures("refusals")
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"q": [[1.0]]}, "q must be a tensor, got list; torch.as_tensor makes one"),
+        ({"k": np.zeros((7, 4))}, "k must be a tensor, got ndarray"),
+        ({"mask": np.ones((5, 7), dtype=bool)}, "mask must be a bool tensor, got ndarray"),
+        ({"mask": [[True]]}, "mask must be a bool tensor, got list"),
+        ({"mask": Causal()}, r"got Causal; the matrix of a pattern is pattern\.mask\(n\)"),
+        ({"bias": 1.0}, "bias must be a tensor, got float"),
+        ({"scale": "1"}, "scale must be a number, got '1'"),
+        ({"scale": torch.ones(2)}, r"scale must be a number, got tensor\(\[1\., 1\.\]\)"),
+    ],
+)
+def test_what_only_looks_like_a_tensor_is_refused_by_its_name(options, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        attention(**{"q": z(5, 4), "k": z(7, 4), "v": z(7, 2), **options})
+
+
+@pytest.mark.usefixtures("refusals")
+def test_dense_attention_learns_its_scale():
+    q, k, v = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
+    scale = torch.tensor(0.5, requires_grad=True)
+    attention(q, k, v, scale=scale).square().sum().backward()
+    assert scale.grad.abs() > 1e-3
 
 
 @pytest.mark.usefixtures("refusals")

@@ -1,5 +1,10 @@
 """The engine equals dense attention under the rule's definition: outputs and gradients."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -8,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tinyattn import attention, engine
 from tinyattn.engine import attend, sparse_attention
-from tinyattn.groups import schedule
+from tinyattn.groups import lowering, schedule
 from tinyattn.patterns import (
     BlockLocal,
     Causal,
@@ -112,7 +117,7 @@ def test_any_expression_equals_dense_attention(case, block_size, padded, seed):
     if padded:
         real = some_padding(2, n_k, seed)
         mask = mask & real[:, None, None, :]
-    groups = schedule.__wrapped__(rule.pattern, n, n_k, block_size=block_size)
+    groups = lowering.__wrapped__(rule.pattern, n, n_k, block_size=block_size)
     assert_equals_dense(attend(q, k, v, groups, key_padding=real), q, k, v, mask)
 
 
@@ -240,9 +245,9 @@ def test_each_head_follows_its_own_rule_and_equal_ones_share_a_schedule():
     patterns = (Window(2), Random(90, 2, seed=0), Window(2), MERGED, Full())
     q, k, v = inputs(70, 90, h=5)
     mask = torch.stack([rule.mask(70, 90) for rule in patterns])
-    before = schedule.cache_info().misses
+    before = lowering.cache_info().misses
     out = sparse_attention(q, k, v, patterns)
-    assert schedule.cache_info().misses - before <= 4
+    assert lowering.cache_info().misses - before <= 4
     assert_equals_dense(out, q, k, v, mask)
     assert_same(sparse_attention(q, k, v, list(patterns)), out)
 
@@ -359,7 +364,7 @@ def test_global_random_state_is_neither_read_nor_moved():
     q, k, v = inputs(64)
     outs = []
     for _ in range(2):
-        schedule.cache_clear()
+        lowering.cache_clear()
         outs.append(sparse_attention(q, k, v, bigbird(64, 4, 2, seed=3)))
         gradients(outs[-1], q)
         assert torch.equal(torch.get_rng_state(), before)
@@ -375,18 +380,18 @@ def test_torchs_default_dtype_does_not_matter(default):
     expected = sparse_attention(q, k, v, MERGED, key_padding=real)
     torch.set_default_dtype(default)
     try:
-        schedule.cache_clear()
+        lowering.cache_clear()
         ours = sparse_attention(q, k, v, MERGED, key_padding=real)
     finally:
         torch.set_default_dtype(torch.float32)
-        schedule.cache_clear()
+        lowering.cache_clear()
     assert torch.equal(ours, expected)
 
 
 def test_a_schedule_made_for_inference_serves_training():
     q, k, v = inputs(90)
     pattern = Random(90, 3, seed=12) | Window(2)
-    schedule.cache_clear()
+    lowering.cache_clear()
     with torch.inference_mode():
         sparse_attention(q, k, v, pattern)
     assert_equals_dense(sparse_attention(q, k, v, pattern), q, k, v, pattern.mask(90))
@@ -506,6 +511,7 @@ def test_second_derivatives_are_refused_and_not_silently_left_out(pattern):
 Q = torch.zeros(2, 3, 5, 4)
 YES = torch.ones(2, 5, dtype=torch.bool)
 W = Window(1)
+LONG = torch.zeros(1, 1, 400, 4)
 REFUSED = {
     "no batch": ((Q[0], Q[0], Q[0], W), {}, ValueError, r"must be \(b, h, n, d_head\) .*, got q \(3, 5, 4\), k"),
     "no width": (
@@ -530,6 +536,26 @@ REFUSED = {
     "another device": ((Q, Q.to("meta"), Q, W), {}, ValueError, "must be on one device, got cpu, meta, cpu"),
     "no number as scale": ((Q, Q, Q, W), {"scale": float("nan")}, ValueError, "finite number, got nan"),
     "an endless scale": ((Q, Q, Q, W), {"scale": float("inf")}, ValueError, "finite number, got inf"),
+    "a scale in words": ((Q, Q, Q, W), {"scale": "1"}, TypeError, "scale must be a number, got '1'"),
+    "a scale that is learned": (
+        (Q, Q, Q, W), {"scale": torch.ones((), requires_grad=True)}, TypeError,
+        r"scale gets no gradient here: multiply q by what is learned, and give scale=1\.0",
+    ),
+    "a learned scale of edges": (
+        (LONG, LONG, LONG, Random(400, 2, seed=0)), {"scale": torch.ones((), requires_grad=True)},
+        TypeError, "scale gets no gradient here",
+    ),
+    "lists": ((Q.tolist(), Q, Q, W), {}, TypeError, "q must be a tensor, got list; torch.as_tensor"),
+    "NumPy's numbers": ((Q, Q, Q.numpy(), W), {}, TypeError, "v must be a tensor, got ndarray"),
+    "NumPy's padding": (
+        (Q, Q, Q, W), {"key_padding": YES.numpy()}, TypeError, "key_padding must be a tensor, got ndarray",
+    ),
+    "tensors without numbers": (
+        (Q.to("meta"),) * 3 + (W,), {}, ValueError, "must hold numbers, got tensors on the device meta",
+    ),
+    "a head with a matrix": (
+        (Q, Q, Q, (W, Q.bool()[0, 0], W)), {}, TypeError, r"a rule such as Causal\(\), got Tensor",
+    ),
     "integer padding": (
         (Q, Q, Q, W), {"key_padding": YES.long()}, TypeError, "key_padding must be bool, .* got torch.int64",
     ),
@@ -564,6 +590,69 @@ REFUSED = {
 def test_what_does_not_fit_is_refused(args, options, error, sentence):
     with pytest.raises(error, match=sentence):
         sparse_attention(*args, **options)
+
+
+@pytest.mark.usefixtures("refusals")
+def test_attending_wants_a_schedule():
+    with pytest.raises(TypeError, match=r"groups of schedule\(pattern, n\), got Window"):
+        attend(Q, Q, Q, W)
+
+
+@pytest.mark.usefixtures("refusals")
+@pytest.mark.parametrize("rule", [W, Random(5, 1, seed=0), (W, W, W)])
+def test_a_scale_that_wants_no_gradient_is_its_number(rule):
+    q, k, v = inputs(5)
+    ours = sparse_attention(q, k, v, rule, scale=torch.tensor(0.5))
+    assert_same(ours, sparse_attention(q, k, v, rule, scale=0.5))
+    (d_q,) = torch.autograd.grad(ours.sum(), q)
+    assert_same(d_q, torch.autograd.grad(sparse_attention(q, k, v, rule, scale=0.5).sum(), q)[0])
+
+
+def test_no_heads_follow_no_rules():
+    q, k, v = inputs(5, 7, h=0)
+    out = sparse_attention(q, k, v, ())
+    assert out.shape == (2, 0, 5, 5)
+    out.sum().backward()
+
+
+COMPILED = """
+import torch
+from tinyattn import attention, sparse_attention
+from tinyattn.patterns import Causal, Global, Random, Window
+from tinyattn.transformer import MultiHeadAttention
+q, k, v = torch.randn(3, 1, 2, 50, 4, generator=torch.Generator().manual_seed(0))
+for rule in (Window(3) | Global(1), Random(50, 3, seed=0) | Window(1)):
+    def twice(q, k, v):
+        return 2 * sparse_attention(q + 1, k, v, rule)
+    compiled, dense = torch.compile(twice, backend="eager"), attention(q + 1, k, v, rule.mask(50))
+    for _ in range(2):
+        torch.testing.assert_close(compiled(q, k, v), 2 * dense, atol=1e-5, rtol=1e-5)
+torch.manual_seed(0)
+layer = MultiHeadAttention(8, 2, pattern=Window(3) & Causal())
+x = torch.randn(2, 50, 8, requires_grad=True)
+grads = [torch.autograd.grad(f(x).square().sum(), x)[0] for f in (layer, torch.compile(layer, backend="eager"))]
+torch.testing.assert_close(*grads)
+print("equal")
+"""
+
+
+def said_by(program: str) -> str:
+    """What a process of its own prints that imports this package."""
+    found = {**os.environ, "PYTHONPATH": str(Path(engine.__file__).parents[1])}
+    run = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(run, capture_output=True, text=True, check=False, env=found)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 15), reason="no compiler for this Python yet")
+def test_compiled_code_stops_before_sparse_attention_and_goes_on_behind():
+    assert said_by(COMPILED) == "equal\n"
+
+
+def test_the_package_does_not_load_the_compiler():
+    ask = "import sys, tinyattn.transformer; print('torch._dynamo' in sys.modules)"
+    assert said_by(ask) == "False\n"
 
 
 @pytest.mark.usefixtures("refusals")

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tinyattn import groups
 from tinyattn.edge_list import EDGES_PAY
-from tinyattn.groups import schedule
+from tinyattn.groups import lowering, schedule
 from tinyattn.patterns import (
     BlockLocal,
     Causal,
@@ -97,7 +97,7 @@ def test_every_allowed_pair_of_an_expression_is_in_one_group(case, block_size, r
     rule, n, n_k = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(groups, "MAX_RUNS", runs)  # slices or an index, both have to be right
-        lowered = schedule.__wrapped__(rule.pattern, n, n_k, block_size=block_size)
+        lowered = lowering.__wrapped__(rule.pattern, n, n_k, block_size=block_size)
     assert_holds_each_pair_once(lowered, rule.mask(n, n_k))
 
 
@@ -275,14 +275,14 @@ class Largest(TorchDispatchMode):
 def test_lowering_builds_no_tensor_that_grows_faster_than_n(rule):
     n = 16_384
     with Largest() as largest:
-        schedule.__wrapped__(rule(n), n)
+        lowering.__wrapped__(rule(n), n, n)
     assert largest.size <= n**2 / 64
 
 
 def test_a_long_schedule_takes_well_under_a_gigabyte():
     code = """
 import resource
-from tinyattn.groups import schedule
+from tinyattn.groups import lowering, schedule
 from tinyattn.patterns import Global, Window, bigbird
 n = 1_048_576
 print(schedule(Window(256) | Global(16), n).n_pairs, Window(256).edges(n))
@@ -324,7 +324,7 @@ def test_a_rule_is_not_asked_again_about_masks_that_come_again(monkeypatch):
     monkeypatch.setattr(
         groups, "_evaluate", lambda *args: asked.append(len(args[3])) or evaluate(*args)
     )
-    schedule.__wrapped__(Window(100) | Global(3), 64 * 1000)
+    lowering.__wrapped__(Window(100) | Global(3), 64 * 1000, 64 * 1000)
     assert sum(asked) < 20 * 300 + 64 * 1000  # about as many keys as one row of it has
 
 
@@ -336,7 +336,7 @@ def test_a_rule_is_never_asked_about_more_than_some_pairs_at_once():
             sizes.append(i.numel() * j.numel())
             return super().allowed(i, j)
 
-    schedule.__wrapped__(Watched(64), 200_000)
+    lowering.__wrapped__(Watched(64), 200_000, 200_000)
     assert max(sizes) <= groups.ASKED_AT_ONCE
     assert 8 * groups.ASKED_AT_ONCE <= 2**24  # bytes of one number for each pair
 
@@ -363,16 +363,30 @@ def test_a_schedule_is_made_once_for_equal_rules_and_lengths():
     assert schedule(rule, 80, 90, block_size=8) is not first
 
 
+def test_one_schedule_is_one_entry_however_it_is_asked_for():
+    first = schedule(Window(3), 77)
+    assert schedule(Window(3), 77, 77) is first
+    assert schedule(pattern=Window(3), n=77, block_size=64) is first
+
+
+@pytest.mark.usefixtures("refusals")
+@pytest.mark.parametrize("n", [1.0, True, torch.tensor(1)])
+def test_a_cached_schedule_is_not_given_for_a_length_that_only_equals_its_own(n):
+    schedule(Window(1), 1)
+    with pytest.raises(TypeError, match="n must be a whole number, got"):
+        schedule(Window(1), n)
+
+
 def test_the_cache_does_not_grow_for_ever():
     for n in range(100):
         schedule(Window(1), n)
-    info = schedule.cache_info()
+    info = lowering.cache_info()
     assert info.currsize <= info.maxsize <= 64
 
 
 def test_lowering_leaves_global_random_state_alone():
     before = torch.get_rng_state()
-    schedule.__wrapped__(bigbird(512, 16, 2, seed=11), 512)
+    lowering.__wrapped__(bigbird(512, 16, 2, seed=11), 512, 512)
     assert torch.equal(torch.get_rng_state(), before)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 import torch
 from jaxtyping import Bool, Float
@@ -35,7 +36,8 @@ def attention(
 
     Raises:
         ValueError: if the shapes or devices do not fit each other, or scale is not finite.
-        TypeError: if the mask is not bool, or q, k and v do not share a float dtype.
+        TypeError: if the mask is not a bool tensor, q, k and v do not share a float dtype, or
+            scale is no number.
 
     Source:
         Vaswani et al. 2017, equation 1 (arXiv:1706.03762); Lin et al. 2022, equation 1
@@ -86,11 +88,11 @@ def attention_weights(
         )
     if scale is None:
         scale = 1.0 / math.sqrt(q.shape[-1])
-    elif not math.isfinite(scale):
-        raise ValueError(f"scale must be a finite number, got {scale}")
+    check_scale(scale)
     # q is scaled before the product: unscaled products of float16 pass 65,504 and turn infinite
     scores = (q * scale) @ k.transpose(-2, -1)  # (..., n_q, n_k)
     if bias is not None:
+        check_tensors(bias=bias)
         if bias.dtype == torch.bool:
             raise TypeError("bias is added to the scores, got torch.bool; give it as the mask")
         _check_fits("bias", bias, scores.shape, scores.device)
@@ -126,6 +128,11 @@ def masked_softmax(
 
 def check_mask(mask: Tensor, shape: torch.Size, device: torch.device) -> None:
     """Refuse a mask that is not bool, or does not broadcast to the scores' shape."""
+    if not isinstance(mask, Tensor):
+        raise TypeError(
+            f"mask must be a bool tensor, got {type(mask).__name__}; "
+            "the matrix of a pattern is pattern.mask(n)"
+        )
     if mask.dtype != torch.bool:
         raise TypeError(
             f"mask must be bool with True where a query may read, got {mask.dtype}; "
@@ -145,8 +152,27 @@ def _check_fits(name: str, tensor: Tensor, shape: torch.Size, device: torch.devi
         raise ValueError(f"{name} must be on the device of q, {device}, got {tensor.device}")
 
 
+def check_tensors(**values: object) -> None:
+    """Refuse what looks like a tensor and is none, such as a list or NumPy's array."""
+    for name, value in values.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name} must be a tensor, got {type(value).__name__}; torch.as_tensor makes one"
+            )
+
+
+def check_scale(scale: object) -> None:
+    """Refuse a scale that is no number, or not finite."""
+    single = isinstance(scale, Tensor) and scale.numel() == 1
+    if not single and (isinstance(scale, bool) or not isinstance(scale, Real)):
+        raise TypeError(f"scale must be a number, got {scale!r}")
+    if not math.isfinite(scale.detach() if isinstance(scale, Tensor) else scale):
+        raise ValueError(f"scale must be a finite number, got {scale}")
+
+
 def _check_together(**tensors: Tensor) -> None:
     """Refuse tensors that no matrix product would take together."""
+    check_tensors(**tensors)
     names, q = ", ".join(tensors), tensors["q"]
 
     def listed(attribute: str) -> str:

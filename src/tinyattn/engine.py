@@ -10,10 +10,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tinyattn.checks import first_derivatives_only
+from tinyattn.dense import check_scale, check_tensors
 from tinyattn.edge_list import AttendEdges
 from tinyattn.groups import Group, Groups, schedule
 from tinyattn.padding import real_only
 from tinyattn.patterns import Pattern
+from tinyattn.patterns.base import check_pattern
 from tinyattn.places import Places
 from tinyattn.products import beside, few, sum_of_products
 
@@ -41,12 +43,16 @@ def sparse_attention(
         v: values.
         pattern: the rule, or one rule for each head.
         key_padding: True where a key is a real token. What stands elsewhere is never read, NaN or not.
-        scale: what q kᵀ is multiplied by; 1 / √d_head if not given.
+        scale: what q kᵀ is multiplied by; 1 / √d_head if not given. One that is learned is
+            multiplied into q instead, with scale=1.0.
+
+    `torch.compile` leaves the call as it is: compiled code stops before it and goes on behind.
 
     Raises:
         ValueError: if shapes or devices do not fit, the number of patterns is not that of heads,
             or scale is not finite.
-        TypeError: if the tensors do not share a float dtype, or the pattern is no rule.
+        TypeError: if the tensors do not share a float dtype, the pattern is no rule, or scale
+            wants a gradient.
         NotImplementedError: for second derivatives.
 
     Source:
@@ -61,7 +67,20 @@ def sparse_attention(
         >>> torch.allclose(sparse_attention(q, k, v, longformer), dense, atol=1e-6)
         True
     """
-    check_qkv(q, k, v, key_padding, scale)
+    # taken apart here, not by a decorator: that would load the compiler with the package
+    run = torch.compiler.disable(_attention) if torch.compiler.is_compiling() else _attention
+    return run(q, k, v, pattern, key_padding, scale)
+
+
+def _attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    pattern: Pattern | Sequence[Pattern],
+    key_padding: Tensor | None,
+    scale: float | None,
+) -> Tensor:
+    scale = check_qkv(q, k, v, key_padding, scale)
     if isinstance(pattern, (tuple, list)):
         return _per_head(q, k, v, tuple(pattern), key_padding, scale)
     groups = schedule(pattern, q.shape[2], k.shape[2])
@@ -78,7 +97,14 @@ def attend(
     scale: float | None = None,
 ) -> Float[Tensor, "b h n_q d_v"]:
     """Attention over the pairs of a schedule: `sparse_attention` with the lowering done."""
-    check_qkv(q, k, v, key_padding, scale)
+    scale = check_qkv(q, k, v, key_padding, scale)
+    if not isinstance(groups, Groups):
+        raise TypeError(
+            f"attend takes the groups of schedule(pattern, n), got {type(groups).__name__}; "
+            "sparse_attention takes the pattern itself"
+        )
+    if q.is_meta:
+        raise ValueError("q, k and v must hold numbers, got tensors on the device meta")
     b, h, n_q, d_head = q.shape
     if (n_q, k.shape[2]) != (groups.n, groups.n_k):
         raise ValueError(
@@ -248,6 +274,10 @@ def _per_head(
         raise ValueError(
             f"give one pattern for each of the {q.shape[1]} heads, got {len(patterns)}"
         )
+    for pattern in patterns:
+        check_pattern(pattern)
+    if not patterns:
+        return q @ k.transpose(-2, -1) @ v  # nothing, of the right shape
     out: list[Tensor] = [q] * len(patterns)
     for pattern in dict.fromkeys(patterns):
         heads = [head for head, other in enumerate(patterns) if other == pattern]
@@ -262,7 +292,9 @@ def _per_head(
 
 def check_qkv(
     q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None, scale: float | None
-) -> None:
+) -> float | None:
+    """Refuse what attention over a pattern cannot take; the scale as a float, if there is one."""
+    check_tensors(q=q, k=k, v=v)
     shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
     if not q.dim() == k.dim() == v.dim() == 4 or q.shape[-1] == 0:
         raise ValueError(
@@ -281,9 +313,15 @@ def check_qkv(
         raise ValueError(
             f"q, k and v must be on one device, got {q.device}, {k.device}, {v.device}"
         )
-    if scale is not None and not math.isfinite(scale):
-        raise ValueError(f"scale must be a finite number, got {scale}")
+    if isinstance(scale, Tensor) and scale.requires_grad:
+        raise TypeError(
+            "scale gets no gradient here: multiply q by what is learned, and give scale=1.0"
+        )
+    if scale is not None:
+        check_scale(scale)
+        scale = float(scale)
     if key_padding is not None:
+        check_tensors(key_padding=key_padding)
         if key_padding.dtype != torch.bool:
             raise TypeError(f"key_padding must be bool, True = real, got {key_padding.dtype}")
         if key_padding.shape != (q.shape[0], k.shape[2]):
@@ -295,3 +333,4 @@ def check_qkv(
             raise ValueError(
                 f"key_padding must be on the device of q, {q.device}, got {key_padding.device}"
             )
+    return scale

@@ -19,6 +19,7 @@ from tinyattn.places import Places, strips
 from tinyattn.repeats import Batch, batches
 
 MAX_RUNS = 16  # keys in more views than this are gathered by index instead of sliced
+MAX_LOOKS = 128  # key runs that are compared with those of other groups; more take too long
 WIDE_GAP = 64  # columns without anything forbidden that are worth two masks instead of one
 COPIES_PAY = 4  # blocks of queries that share keys which must be copied before they are used
 MOST_TOGETHER = 8  # blocks of queries in a group, if all of them read the same keys
@@ -108,7 +109,6 @@ class Groups:
         return batches(self.groups)
 
 
-@lru_cache(maxsize=64)
 def schedule(
     pattern: Pattern, n: int, n_k: int | None = None, *, block_size: int = QUERIES_PER_GROUP
 ) -> Groups:
@@ -138,12 +138,18 @@ def schedule(
     """
     check_pattern(pattern)
     n_k = n if n_k is None else n_k
-    whole_numbers(n=n, n_k=n_k, block_size=block_size)
+    n, n_k, block_size = whole_numbers(n=n, n_k=n_k, block_size=block_size)
     if n < 0 or n_k < n or block_size < 1:
         raise ValueError(
             "a schedule needs 0 <= n <= n_k and a block_size of 1 or more, "
             f"got n={n}, n_k={n_k}, block_size={block_size}"
         )
+    return lowering(pattern, n, n_k, block_size)
+
+
+@lru_cache(maxsize=64)
+def lowering(pattern: Pattern, n: int, n_k: int, block_size: int = QUERIES_PER_GROUP) -> Groups:
+    """`schedule` behind its checks: the cache takes 8.0 and True for the numbers they equal."""
     pattern.check(n_k)
     alike: dict[tuple[int, Order | None], list[Pattern]] = {}
     for part in pattern.parts():
@@ -244,6 +250,8 @@ def _look(
     part: Pattern, done: Pattern | None, queries: list[range], reach: list[range]
 ) -> Hashable:
     """What the mask depends on: equal looks promise equal masks. None if nothing is promised."""
+    if len(reach) > MAX_LOOKS:
+        return None
     looks: list[Hashable] = []
     for run in queries:
         looks.append((len(run), run.step))

@@ -317,7 +317,7 @@ FAULTS = [
     Fault(
         "bigbird's last block is not global",
         "patterns/named.py",
-        "Global((*range(block_size), *range(n - block_size, n)))",
+        "Global((*range(block_size), *range(last, n)))",
         "Global(tuple(range(block_size)))",
         "patterns/test_named.py::test_counts_are_those_worked_out_on_paper",
     ),

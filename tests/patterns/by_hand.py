@@ -154,7 +154,7 @@ def bigbird(n: int, size: int, r: int, seed: int, n_global: int | None = None) -
     pattern = patterns.bigbird(n, size, r, seed, n_global=n_global)
     table = [set(row) for row in pattern.right.drawn.tolist()]
     if n_global is None:
-        chosen = {*range(size), *range(n - size, n)}
+        chosen = {at for at in range(n) if at // size in (0, (n - 1) // size)}
     else:
         chosen = set(range(n_global))
 

@@ -117,6 +117,12 @@ REFUSED = {
     "a window of a float": (
         lambda: radius_from_window(4.0), TypeError, r"window must be a whole number, got 4\.0",
     ),
+    "a start before the first token": (
+        lambda: After(-1), ValueError, "start must be 0 or more tokens, got -1",
+    ),
+    "a start between two tokens": (
+        lambda: After(2.5), TypeError, r"start must be a whole number, got 2\.5",
+    ),
     "more summaries than tokens": (
         lambda: LastOfBlock(4, 5), ValueError, "c in 1 … block_size, got block_size=4, c=5",
     ),

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tinyattn.groups import lowering, schedule
 from tinyattn.patterns import Causal, Full, Global, Window
 
 
@@ -63,8 +64,36 @@ REFUSED = {
     "a position before the first": ((0, -1), ValueError, r"distinct positions of 0 or more, got \(0, -1\)"),
     "a position twice": ((3, 1, 3), ValueError, r"distinct positions of 0 or more, got \(3, 1, 3\)"),
     "half a position": ((0, 1.5), TypeError, r"g must be a whole number, got 1\.5"),
-    "a list": ([0, 1], TypeError, r"g must be a whole number, got \[0, 1\]"),
+    "a word": ("01", TypeError, "g must be a whole number, got '01'"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize(
+    "chosen", [range(0, 200, 7), (*range(40, 60, 2), 3, 4, 61), range(1, 19, 2)]
+)
+def test_many_scattered_positions_follow_the_definition_and_are_lowered_to_it(chosen, reads):
+    rule, n = Global(tuple(chosen), reads), 210
+    by_hand = torch.tensor(
+        [[j in chosen or (reads and i in chosen) for j in range(n)] for i in range(n)]
+    )
+    assert torch.equal(rule.mask(n), by_hand)
+    assert rule.edges(n) == int(by_hand.sum())
+    assert rule.edges(50) == int(by_hand[:50, :50].sum())
+    groups = schedule(Window(2) | rule, n).groups
+    assert sum(group.n_allowed for group in groups) == (Window(2) | rule).edges(n)
+
+
+def test_scattered_positions_are_not_compared_with_each_other_group_by_group():
+    asked = []
+
+    class Watched(Global):
+        def footprint(self, queries, keys):
+            asked.append(keys)
+            return super().footprint(queries, keys)
+
+    lowering.__wrapped__(Watched(tuple(range(0, 4000, 20))), 4000, 4000)
+    assert len(asked) <= 4000  # 200 groups of 200 runs each were 40,000
 
 
 @pytest.mark.usefixtures("refusals")

@@ -299,6 +299,7 @@ def test_tiles_in_their_order_are_each_pixel_once():
 # ---------------------------------------------------------------------------------- refusals
 
 
+@pytest.mark.usefixtures("refusals")
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -311,6 +312,10 @@ def test_tiles_in_their_order_are_each_pixel_once():
         (lambda: image_2d(4, 4, (2, 0), 1), "block must be 1 or more pixels a side, got 0"),
         (lambda: image_2d(4, 4, 2, (-1, 0)), "flange must be 0 or more pixels a side, got -1"),
         (lambda: image_2d(4, 4, 2, 1).mask(17), "4 rows and 4 columns has 16 pixels, got n=17"),
+        (lambda: image_2d(4, 4, (2, 2, 2), 1), r"block must be a number or \(height, width\), got"),
+        (lambda: generation_order(4, 4, 0), "block must be 1 or more pixels a side, got 0"),
+        (lambda: generation_order(-4, 4, 2), "height must be 1 or more pixels, got -4"),
+        (lambda: generation_order(0, 4, 2), "height must be 1 or more pixels, got 0"),
         (lambda: row_and_column(torch.tensor(1), 0), "width must be 1 or more pixels, got 0"),
     ],
 )

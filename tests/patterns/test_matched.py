@@ -49,7 +49,7 @@ def test_what_has_no_meaning_is_refused(refusals):
         MatchedBlocks(4, (0, 2))
     with pytest.raises(ValueError, match="got -1"):
         MatchedBlocks(4, (0, -1))
-    with pytest.raises(TypeError, match=r"partner must be a whole number, got 1\.0"):
+    with pytest.raises(TypeError, match=r"partners must be a whole number, got 1\.0"):
         MatchedBlocks(4, (0, 1.0))
     with pytest.raises(ValueError, match="2 blocks of 4 hold 8 tokens, got n=9"):
         MatchedBlocks(4, (1, 0)).mask(9)

@@ -92,6 +92,12 @@ def test_bigbird_counts_what_the_degrees_of_its_blocks_add_up_to(n, size, r):
 # --------------------------------------------------------------------------------- structure
 
 
+def test_bigbirds_last_block_is_global_even_if_it_is_short():
+    rule = bigbird(9, block_size=2, r=0, seed=0)
+    assert rule.left.left == Global((0, 1, 8))
+    assert rule.mask(9).sum(dim=1).tolist() == [9, 9, 7, 7, 9, 9, 7, 7, 9]  # not 8
+
+
 @pytest.mark.parametrize("n_global", [None, 4, 8])
 def test_bigbirds_random_blocks_lie_outside_its_other_rules(n_global):
     n = 48
@@ -196,12 +202,15 @@ REFUSED = {
         lambda: bigbird(32, 4, 1, 0, n_global=36), ValueError, "at most n=32, got 36",
     ),
     "fewer globals than none": (
-        lambda: bigbird(32, 4, 1, 0, n_global=-4), ValueError, "g must be 0 or more tokens, got -4",
+        lambda: bigbird(32, 4, 1, 0, n_global=-4), ValueError, "n_global must be 0 or more tokens, got -4",
     ),
     "empty blocks": (
         lambda: bigbird(32, 0, 1, 0, n_global=0), ValueError, "block_size must be 1 or more, got 0",
     ),
     "broken blocks": (lambda: bigbird(32, 2.0, 1, 0), TypeError, r"block_size must be a whole number, got 2\.0"),
+    "external tokens in words": (
+        lambda: bigbird(32, 4, 1, 0, n_global="4"), TypeError, "n_global must be a whole number, got '4'",
+    ),
     "half a token": (lambda: bigbird(32.5, 2, 1, 0), TypeError, r"n must be a whole number, got 32\.5"),
     "too many random blocks": (lambda: bigbird(32, 4, 9, 0), ValueError, r"r must be in 0 … 8, .* got 9"),
     "a negative radius": (lambda: longformer(-1, 1), ValueError, "w must be 0 or more keys per side"),
@@ -210,7 +219,7 @@ REFUSED = {
     ),
     "a negative sentence": (lambda: etc(1, 1, (-3,)), ValueError, r"0 tokens or more, got \(-3,\)"),
     "half a sentence": (lambda: etc(1, 1, (1.5,)), TypeError, r"sentences must be a whole number, got 1\.5"),
-    "fewer externals than none": (lambda: etc(-1, 1), ValueError, "g must be 0 or more tokens, got -1"),
+    "fewer externals than none": (lambda: etc(-1, 1), ValueError, "n_global must be 0 or more tokens, got -1"),
     "no stride": (lambda: sparse_strided(0), ValueError, "stride must be 1 or more, got 0"),
     "no summary": (lambda: sparse_fixed(4, 0), ValueError, r"c in 1 … block_size, got block_size=4, c=0"),
     "half a summary": (lambda: sparse_fixed(4, 1.5), TypeError, r"c must be a whole number, got 1\.5"),

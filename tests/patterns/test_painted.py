@@ -1,5 +1,7 @@
 """A matrix as a rule."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -84,3 +86,16 @@ REFUSED = {
 def test_what_is_no_square_bool_matrix_is_refused(mask, error, sentence):
     with pytest.raises(error, match=sentence):
         Painted(mask)
+
+
+def test_a_painted_matrix_is_copied_once_and_travels_once():
+    rule = Painted(torch.eye(300, dtype=torch.bool))
+    size, fresh = len(pickle.dumps(rule)), Painted(torch.eye(300, dtype=torch.bool))
+    rule.mask(300)
+    assert rule._matrix is rule._matrix
+    assert len(pickle.dumps(rule)) == size < 300**2 + 1000
+    assert rule == fresh
+    assert hash(rule) == hash(fresh)
+    again = pickle.loads(pickle.dumps(rule))
+    assert again == rule
+    assert torch.equal(again.mask(300), rule.mask(300))

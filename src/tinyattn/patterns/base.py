@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from functools import wraps
 
 import torch
 from jaxtyping import Bool, Integer
@@ -27,6 +28,18 @@ class Order:
         raise TypeError(f"{type(self).__name__} must define groups(n)")
 
 
+def _in_int64(allowed: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The answer of a rule, asked with positions of any integer dtype."""
+
+    @wraps(allowed)
+    def answer(self: Pattern, i: Tensor, j: Tensor) -> Tensor:
+        if i.dtype != torch.int64 or j.dtype != torch.int64:
+            i, j = i.long(), j.long()
+        return allowed(self, i, j)
+
+    return answer
+
+
 class Pattern:
     """A rule that says which keys a query may read.
 
@@ -37,6 +50,12 @@ class Pattern:
     The other methods only say where to look, so that nobody builds n² booleans to run a sparse
     rule. Their defaults are always right and slow: look everywhere, promise nothing.
     """
+
+    def __init_subclass__(cls) -> None:
+        """Every rule reckons in int64: in fewer bits positions overflow, or are no index."""
+        super().__init_subclass__()
+        if "allowed" in vars(cls):
+            cls.allowed = _in_int64(cls.allowed)
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         """Whether the query at position `i` may read the key at `j`, on shapes that broadcast."""
@@ -58,7 +77,7 @@ class Pattern:
 
     def edges(self, n: int) -> int:
         """How many (query, key) pairs are allowed among n tokens."""
-        check_lengths(n, n)
+        n, _ = check_lengths(n, n)
         self.check(n)
         return self._count(n)
 
@@ -220,13 +239,14 @@ def check_pattern(pattern: object) -> None:
         )
 
 
-def check_lengths(n: int, n_k: int) -> None:
-    """Refuse numbers of queries and keys that no mask has."""
-    whole_numbers(n=n, n_k=n_k)
+def check_lengths(n: int, n_k: int) -> tuple[int, int]:
+    """Numbers of queries and keys as Python's integers; those that no mask has are refused."""
+    n, n_k = whole_numbers(n=n, n_k=n_k)
     if n < 0 or n_k < n:
         raise ValueError(
             f"a mask needs 0 <= n <= n_k (queries stand at the last n keys), got n={n}, n_k={n_k}"
         )
+    return n, n_k
 
 
 def positions(n: int, n_k: int | None = None) -> tuple[Tensor, Tensor]:
@@ -235,8 +255,7 @@ def positions(n: int, n_k: int | None = None) -> tuple[Tensor, Tensor]:
     Raises:
         ValueError: if n is negative, or n_k is below n.
     """
-    n_k = n if n_k is None else n_k
-    check_lengths(n, n_k)
+    n, n_k = check_lengths(n, n if n_k is None else n_k)
     return torch.arange(n_k - n, n_k), torch.arange(n_k)
 
 
@@ -284,11 +303,25 @@ def whole_blocks(block_size: int, n: int) -> list[int]:
     return list(range(0, n, block_size * max(1, QUERIES_PER_GROUP // block_size)))
 
 
-def at_least(name: str, value: int, least: int, unit: str = "") -> None:
-    """Raise ValueError naming a parameter that is too small."""
-    whole_numbers(**{name: value})
+def at_least(name: str, value: int, least: int, unit: str = "") -> int:
+    """The parameter as Python's integer; ValueError naming it if it is too small."""
+    (value,) = whole_numbers(**{name: value})
     if value < least:
         raise ValueError(f"{name} must be {least} or more{' ' + unit if unit else ''}, got {value}")
+    return value
+
+
+def keep(rule: object, **parameters: object) -> None:
+    """Set fields of a frozen dataclass, once, to what was found to be right about them."""
+    for name, value in parameters.items():
+        object.__setattr__(rule, name, value)
+
+
+def listed(name: str, values: Iterable[int], what: str) -> tuple[int, ...]:
+    """A sequence as a tuple of Python's integers; TypeError naming it if it is none."""
+    if isinstance(values, Tensor | str) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} must be a tuple of {what}, got {values!r}")
+    return tuple(number for value in values for number in whole_numbers(**{name: value}))
 
 
 PerHead = Pattern | tuple[Pattern, ...]  # one rule for all heads, or one for each

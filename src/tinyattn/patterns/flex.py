@@ -24,9 +24,8 @@ def mask_mod(
         tensor([[1, 1, 0],
                 [1, 1, 1]], dtype=torch.int32)
     """
-    n_k = n if n_k is None else n_k
     check_pattern(pattern)
-    check_lengths(n, n_k)
+    n, n_k = check_lengths(n, n if n_k is None else n_k)
     pattern.check(n_k)
 
     pattern.mask(0)  # whatever is drawn at random is drawn now: not while FlexAttention traces

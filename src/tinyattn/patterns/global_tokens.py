@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -10,8 +11,9 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import Pattern, at_least, clipped, merged
+from tinyattn.patterns.base import Pattern, at_least, clipped, keep, listed, merged
+
+FEW_RUNS = 8  # of global tokens; more are looked up in a table instead of compared one by one
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class Global(Pattern):
     unless another rule lets them.
 
     Args:
-        g: how many of the first tokens are global, or a tuple of their positions.
+        g: how many of the first tokens are global, or a tuple of their positions. One that a
+            sequence does not reach, as while a decoder still generates, has no pairs there.
         reads: whether global tokens read everything; False leaves them read by everyone only,
             g keys in each row.
 
@@ -45,14 +48,13 @@ class Global(Pattern):
     reads: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.g, tuple):
-            for position in self.g:
-                whole_numbers(g=position)
-            if any(position < 0 for position in self.g) or len(set(self.g)) < len(self.g):
-                raise ValueError(f"g must hold distinct positions of 0 or more, got {self.g}")
-            object.__setattr__(self, "g", tuple(sorted(self.g)))
+        if isinstance(self.g, tuple | list):
+            g = listed("g", self.g, "positions")
+            if any(position < 0 for position in g) or len(set(g)) < len(g):
+                raise ValueError(f"g must hold distinct positions of 0 or more, got {g}")
+            keep(self, g=tuple(sorted(g)))
         else:
-            at_least("g", self.g, 0, "tokens")
+            keep(self, g=at_least("g", self.g, 0, "tokens"))
 
     @cached_property
     def runs(self) -> list[range]:
@@ -62,8 +64,27 @@ class Global(Pattern):
         return [range(self.g)]
 
     def _is_global(self, at: Tensor) -> Tensor:
+        if len(self.runs) > FEW_RUNS:
+            return self._table.to(at.device)[at.clamp(max=len(self._table) - 1)]
         inside = [(at >= run.start) & (at < run.stop) for run in self.runs]
         return reduce(torch.logical_or, inside, torch.zeros_like(at, dtype=torch.bool))
+
+    @cached_property
+    def _table(self) -> Bool[Tensor, "_"]:
+        """For each position whether it is global, up to the first behind the last that is."""
+        table = torch.zeros(self.runs[-1].stop + 1, dtype=torch.bool)
+        table[list(self.g)] = True  # type: ignore[arg-type]
+        return table
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [run.start for run in self.runs]
+
+    def _runs_within(self, at: range) -> list[range]:
+        """The runs that hold a position of start … stop - 1, found in O(log) of all."""
+        first = max(bisect_right(self._starts, at.start) - 1, 0)
+        some = self.runs[first : bisect_left(self._starts, at.stop)]
+        return [run for run in some if run.start < at.stop and at.start < run.stop]
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         shape = torch.broadcast_shapes(i.shape, j.shape)
@@ -75,9 +96,7 @@ class Global(Pattern):
         return 2 * g * n - g * g if self.reads else g * n
 
     def reach(self, queries: range, n_k: int) -> list[range]:
-        if self.reads and any(
-            len(range(max(r.start, queries[0]), min(r.stop, queries[-1] + 1))) for r in self.runs
-        ):
+        if self.reads and self._runs_within(range(queries[0], queries[-1] + 1)):
             return [range(n_k)]
         return [keys for r in self.runs for keys in clipped(r.start, r.stop, n_k)]
 
@@ -88,8 +107,7 @@ class Global(Pattern):
         return tuple(
             tuple(
                 (max(r.start, at.start) - at.start, min(r.stop, at.stop) - at.start)
-                for r in self.runs
-                if r.start < at.stop and at.start < r.stop
+                for r in self._runs_within(at)
             )
             for at in (queries, keys)
         )

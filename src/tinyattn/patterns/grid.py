@@ -14,8 +14,16 @@ import torch
 from jaxtyping import Bool, Int64, Integer
 from torch import Tensor
 
-from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import Order, Pattern, at_least, clipped, merged, whole_blocks
+from tinyattn.patterns.base import (
+    Order,
+    Pattern,
+    at_least,
+    clipped,
+    keep,
+    listed,
+    merged,
+    whole_blocks,
+)
 from tinyattn.patterns.positional import BlockLocal, Causal, Strided
 
 
@@ -28,7 +36,7 @@ def row_and_column(
         >>> row_and_column(torch.tensor(7), width=5)
         (tensor(1), tensor(2))
     """
-    at_least("width", width, 1, "pixels")
+    width = at_least("width", width, 1, "pixels")
     return position // width, position % width
 
 
@@ -41,7 +49,7 @@ def raster_position(
         >>> raster_position(torch.tensor(1), torch.tensor(2), width=5)
         tensor(7)
     """
-    at_least("width", width, 1, "pixels")
+    width = at_least("width", width, 1, "pixels")
     return row * width + col
 
 
@@ -145,8 +153,8 @@ class BlockAndMemory(Pattern):
     memory: int
 
     def __post_init__(self) -> None:
-        at_least("block_size", self.block_size, 1)
-        at_least("memory", self.memory, 0, "keys")
+        block_size = at_least("block_size", self.block_size, 1)
+        keep(self, block_size=block_size, memory=at_least("memory", self.memory, 0, "keys"))
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         start = i - i % self.block_size
@@ -214,17 +222,22 @@ def image_2d(
         >>> image_2d(8, 8, block=4, flange=2).edges(64)
         1184
     """
-    return ImageBlocks(height, width, _both_sides(block), _both_sides(flange), causal)
+    sides = _both_sides("block", block), _both_sides("flange", flange)
+    return ImageBlocks(height, width, *sides, causal)
 
 
 def generation_order(height: int, width: int, block: int | tuple[int, int]) -> Int64[Tensor, "n"]:
     """Raster positions of the pixels in the order in which `image_2d` generates them.
 
+    Raises:
+        ValueError: if a side of the picture or of the tile is below 1.
+
     Example:
         >>> generation_order(2, 4, block=2)
         tensor([0, 1, 4, 5, 2, 3, 6, 7])
     """
-    tiles = Tiles(height, width, *_both_sides(block)).groups(height * width)
+    picture = ImageBlocks(height, width, _both_sides("block", block), (0, 0))
+    tiles = picture.order.groups(picture.height * picture.width)
     return torch.tensor([at for tile in tiles for run in tile for at in run])
 
 
@@ -260,12 +273,13 @@ class ImageBlocks(Pattern):
     causal: bool = True
 
     def __post_init__(self) -> None:
-        at_least("height", self.height, 1, "pixels")
-        at_least("width", self.width, 1, "pixels")
-        for side in self.block:
-            at_least("block", side, 1, "pixels a side")
-        for side in self.flange:
-            at_least("flange", side, 0, "pixels a side")
+        keep(
+            self,
+            height=at_least("height", self.height, 1, "pixels"),
+            width=at_least("width", self.width, 1, "pixels"),
+            block=tuple(at_least("block", side, 1, "pixels a side") for side in self.block),
+            flange=tuple(at_least("flange", side, 0, "pixels a side") for side in self.flange),
+        )
 
     def check(self, n: int) -> None:
         if n > self.height * self.width:
@@ -363,10 +377,10 @@ def _cuts(length: int, size: int) -> list[tuple[int, int]]:
     return [(start, min(start + size, length)) for start in range(0, length, size)]
 
 
-def _both_sides(sides: int | tuple[int, int]) -> tuple[int, int]:
-    if isinstance(sides, tuple):
-        height, width = sides
-        whole_numbers(height=height, width=width)
-        return height, width
-    whole_numbers(side=sides)
-    return sides, sides
+def _both_sides(name: str, sides: int | tuple[int, int]) -> tuple[int, int]:
+    if not isinstance(sides, tuple | list):
+        sides = sides, sides
+    if len(sides) != 2:
+        raise ValueError(f"{name} must be a number or (height, width), got {sides}")
+    height, width = listed(name, sides, "two numbers, (height, width)")
+    return height, width

@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import Pattern, at_least, clipped, merged, whole_blocks
+from tinyattn.patterns.base import Pattern, at_least, clipped, keep, listed, merged, whole_blocks
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,12 @@ class MatchedBlocks(Pattern):
     partners: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        at_least("block_size", self.block_size, 1)
-        object.__setattr__(self, "partners", tuple(self.partners))
+        keep(
+            self,
+            block_size=at_least("block_size", self.block_size, 1),
+            partners=listed("partners", self.partners, "blocks"),
+        )
         for partner in self.partners:
-            whole_numbers(partner=partner)
             if not 0 <= partner < len(self.partners):
                 raise ValueError(
                     f"a partner must be one of the blocks 0 … {len(self.partners) - 1}, got {partner}"

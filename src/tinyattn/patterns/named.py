@@ -7,7 +7,7 @@ its own, the layer is in `tinyattn.transformer`.
 from __future__ import annotations
 
 from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import Pattern, at_least
+from tinyattn.patterns.base import Pattern, at_least, listed
 from tinyattn.patterns.global_tokens import Global
 from tinyattn.patterns.pieces import After, LastOfBlock, Summaries
 from tinyattn.patterns.positional import BlockLocal, Causal, Strided, Window
@@ -81,15 +81,17 @@ def etc(n_global: int, w: int, sentences: tuple[int, ...] | None = None) -> Patt
         >>> etc(n_global=2, w=1).edges(2 + 10)
         72
     """
+    n_global = at_least("n_global", n_global, 0, "tokens")
     if sentences is None:
         return Window(w) | Global(n_global)
+    sentences = listed("sentences", sentences, "lengths")
     if len(sentences) != n_global:
         raise ValueError(
             f"give one sentence length for each of the {n_global} global tokens, "
             f"got {len(sentences)}"
         )
-    own = Summaries(tuple(sentences))
-    return Global(n_global, reads=False) | (Window(w) & After(n_global)) | own
+    text = Window(w) & After(n_global)
+    return Global(n_global, reads=False) | text | Summaries(sentences)
 
 
 def bigbird(n: int, block_size: int, r: int, seed: int, *, n_global: int | None = None) -> Pattern:
@@ -119,18 +121,19 @@ def bigbird(n: int, block_size: int, r: int, seed: int, *, n_global: int | None 
         >>> bigbird(32, block_size=2, r=3, seed=0).edges(32)
         568
     """
-    whole_numbers(n=n)
-    at_least("block_size", block_size, 1)
+    (n,), block_size = whole_numbers(n=n), at_least("block_size", block_size, 1)
     if n < 2 * block_size:
         raise ValueError(f"bigbird needs two blocks or more, got n={n}, block_size={block_size}")
     if n_global is None:
-        fixed = Global((*range(block_size), *range(n - block_size, n)))
-    elif n_global % block_size or n_global > n:
-        raise ValueError(
-            f"n_global must be a multiple of block_size={block_size} and at most n={n}, "
-            f"got {n_global}"
-        )
+        last = (n - 1) // block_size * block_size  # where the last block begins, short or not
+        fixed = Global((*range(block_size), *range(last, n)))
     else:
+        n_global = at_least("n_global", n_global, 0, "tokens")
+        if n_global % block_size or n_global > n:
+            raise ValueError(
+                f"n_global must be a multiple of block_size={block_size} and at most n={n}, "
+                f"got {n_global}"
+            )
         fixed = Global(n_global)
     local = fixed | BlockLocal(block_size, before=1, after=1)
     return local | Random(n, r, seed, block_size=block_size, exclude=local)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from tinyattn.patterns.base import Pattern
+from tinyattn.patterns.base import Pattern, keep
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,21 @@ class Painted(Pattern):
             raise TypeError(f"a painted mask must be a bool tensor, True = may read, got {kind}")
         if mask.dim() != 2 or mask.shape[0] != mask.shape[1]:
             raise ValueError(f"a painted mask must be (n, n), got {tuple(mask.shape)}")
-        object.__setattr__(self, "painted", mask.cpu().contiguous().numpy().tobytes())
-        object.__setattr__(self, "n", len(mask))
+        keep(self, painted=mask.cpu().contiguous().numpy().tobytes(), n=len(mask))
 
     def __repr__(self) -> str:
         return f"Painted(n={self.n}, edges={self.edges(self.n)})"
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"painted": self.painted, "n": self.n}  # the matrix is the same once more
+
+    @cached_property
+    def _matrix(self) -> Bool[Tensor, "n n"]:
+        """What was painted, copied once: a copy for each question would be n² each time."""
+        return torch.frombuffer(bytearray(self.painted), dtype=torch.bool).view(self.n, self.n)
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         inside = (i < self.n) & (j < self.n)
         if self.n == 0:
             return inside  # nothing is
-        matrix = torch.frombuffer(bytearray(self.painted), dtype=torch.bool).view(self.n, self.n)
-        return matrix.to(i.device)[i.clamp(max=self.n - 1), j.clamp(max=self.n - 1)] & inside
+        return self._matrix.to(i.device)[i.clamp(max=self.n - 1), j.clamp(max=self.n - 1)] & inside

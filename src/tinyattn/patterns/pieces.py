@@ -11,7 +11,7 @@ from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import Pattern, clipped, merged
+from tinyattn.patterns.base import Pattern, at_least, clipped, keep, listed, merged
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class LastOfBlock(Pattern):
     c: int
 
     def __post_init__(self) -> None:
-        whole_numbers(block_size=self.block_size, c=self.c)
+        block_size, c = whole_numbers(block_size=self.block_size, c=self.c)
+        keep(self, block_size=block_size, c=c)
         if self.block_size < 1 or not 1 <= self.c <= self.block_size:
             raise ValueError(
                 "block_size must be 1 or more and c in 1 … block_size, "
@@ -61,12 +62,18 @@ class LastOfBlock(Pattern):
 class After(Pattern):
     """Tokens from position `start` on read each other; those before read and are read by nobody.
 
+    Raises:
+        ValueError: if `start` is negative.
+
     Example:
         >>> After(2).edges(5)
         9
     """
 
     start: int
+
+    def __post_init__(self) -> None:
+        keep(self, start=at_least("start", self.start, 0, "tokens"))
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         return (i >= self.start) & (j >= self.start)
@@ -103,8 +110,7 @@ class Summaries(Pattern):
     sentences: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        for length in self.sentences:
-            whole_numbers(sentences=length)
+        keep(self, sentences=listed("sentences", self.sentences, "lengths"))
         if any(length < 0 for length in self.sentences):
             raise ValueError(f"sentences must have 0 tokens or more, got {self.sentences}")
 

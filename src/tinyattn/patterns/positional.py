@@ -10,7 +10,7 @@ from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import Pattern, at_least, clipped, whole_blocks
+from tinyattn.patterns.base import Pattern, at_least, clipped, keep, whole_blocks
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Window(Pattern):
     w: int
 
     def __post_init__(self) -> None:
-        at_least("w", self.w, 0, "keys per side")
+        keep(self, w=at_least("w", self.w, 0, "keys per side"))
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         return (j - i).abs() <= self.w
@@ -143,8 +143,8 @@ class Dilated(Pattern):
     dilation: int = 1
 
     def __post_init__(self) -> None:
-        at_least("w", self.w, 0, "keys per side")
-        at_least("dilation", self.dilation, 1)
+        w = at_least("w", self.w, 0, "keys per side")
+        keep(self, w=w, dilation=at_least("dilation", self.dilation, 1))
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         offset = j - i
@@ -194,7 +194,7 @@ class Strided(Pattern):
     stride: int
 
     def __post_init__(self) -> None:
-        at_least("stride", self.stride, 1)
+        keep(self, stride=at_least("stride", self.stride, 1))
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         return (j - i) % self.stride == 0
@@ -248,9 +248,12 @@ class BlockLocal(Pattern):
     after: int = 0
 
     def __post_init__(self) -> None:
-        at_least("block_size", self.block_size, 1)
-        at_least("before", self.before, 0, "blocks")
-        at_least("after", self.after, 0, "blocks")
+        keep(
+            self,
+            block_size=at_least("block_size", self.block_size, 1),
+            before=at_least("before", self.before, 0, "blocks"),
+            after=at_least("after", self.after, 0, "blocks"),
+        )
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         ahead = j // self.block_size - i // self.block_size
@@ -298,7 +301,7 @@ def radius_from_window(window: int) -> int:
         >>> radius_from_window(512)
         256
     """
-    whole_numbers(window=window)
+    (window,) = whole_numbers(window=window)
     if window < 0 or window % 2:
         raise ValueError(
             f"a window that counts both sides must be even and 0 or more, got {window}"

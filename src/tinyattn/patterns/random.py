@@ -12,7 +12,7 @@ from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import Pattern, check_pattern, merged, whole_blocks
+from tinyattn.patterns.base import Pattern, check_pattern, keep, merged, whole_blocks
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,10 @@ class Random(Pattern):
     exclude: Pattern | None = None
 
     def __post_init__(self) -> None:
-        whole_numbers(n=self.n, r=self.r, seed=self.seed, block_size=self.block_size)
+        n, r, seed, block_size = whole_numbers(
+            n=self.n, r=self.r, seed=self.seed, block_size=self.block_size
+        )
+        keep(self, n=n, r=r, seed=seed, block_size=block_size)
         if self.n < 1 or self.block_size < 1:
             raise ValueError(
                 f"n and block_size must be 1 or more, got n={self.n}, block_size={self.block_size}"

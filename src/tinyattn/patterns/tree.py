@@ -11,7 +11,15 @@ from jaxtyping import Bool, Int64, Integer
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import QUERIES_PER_GROUP, Order, Pattern, at_least, clipped, merged
+from tinyattn.patterns.base import (
+    QUERIES_PER_GROUP,
+    Order,
+    Pattern,
+    at_least,
+    clipped,
+    keep,
+    merged,
+)
 
 
 def bp_transformer(n: int, k: int, *, causal: bool = False) -> Pattern:
@@ -53,8 +61,7 @@ def bp_transformer(n: int, k: int, *, causal: bool = False) -> Pattern:
                 [0, 0, 1, 1, 0, 0, 0],
                 [1, 1, 1, 1, 0, 0, 0]], dtype=torch.int32)
     """
-    whole_numbers(n=n)
-    at_least("n", n, 1, "tokens")
+    n = at_least("n", n, 1, "tokens")
     return BinaryTree(1 << (n - 1).bit_length(), k, causal)
 
 
@@ -77,10 +84,10 @@ class BinaryTree(Pattern):
     causal: bool = False
 
     def __post_init__(self) -> None:
-        whole_numbers(n=self.n)
+        (n,) = whole_numbers(n=self.n)
+        keep(self, n=n, k=at_least("k", self.k, 1, "nodes"))
         if self.n < 1 or self.n & (self.n - 1):
             raise ValueError(f"n must be a power of two, got {self.n}; bp_transformer rounds up")
-        at_least("k", self.k, 1, "nodes")
 
     @property
     def depth(self) -> int:

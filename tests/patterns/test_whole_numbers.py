@@ -1,0 +1,142 @@
+"""NumPy's integers as parameters, lengths and positions: they overflow, so none may be kept."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+
+from tinyattn import patterns
+from tinyattn.groups import schedule
+from tinyattn.patterns.grid import BlockAndMemory, Tiles
+from tinyattn.patterns.pieces import After, LastOfBlock, Summaries
+from tinyattn.patterns.tree import BinaryTree
+
+N = 100  # more than int8 and uint8 hold twice
+RULES = {  # each of a function that makes whole numbers be of one kind
+    "window": lambda x: patterns.Window(x(3)),
+    "dilated": lambda x: patterns.Dilated(x(20), x(9)),
+    "strided": lambda x: patterns.Strided(x(7)),
+    "blocks": lambda x: patterns.BlockLocal(x(3), before=x(1), after=x(2)),
+    "global": lambda x: patterns.Global(x(3)),
+    "global positions": lambda x: patterns.Global((x(90), x(3))),
+    "random": lambda x: patterns.Random(x(100), x(3), seed=x(1), block_size=x(2)),
+    "matched": lambda x: patterns.MatchedBlocks(x(60), (x(1), x(0))),
+    "rows": lambda x: patterns.axial_rows(x(20)),
+    "columns": lambda x: patterns.axial_columns(x(20)),
+    "image, 1-D": lambda x: patterns.image_1d(x(20), x(20)),
+    "block and memory": lambda x: BlockAndMemory(x(20), x(20)),
+    "image, 2-D": lambda x: patterns.image_2d(x(10), x(20), (x(4), x(4)), x(1), causal=False),
+    "longformer": lambda x: patterns.longformer(x(2), x(1)),
+    "etc": lambda x: patterns.etc(x(2), x(1), (x(30), x(68))),
+    "etc, unstructured": lambda x: patterns.etc(x(2), x(1)),
+    "bigbird": lambda x: patterns.bigbird(x(100), x(3), x(2), x(0)),
+    "bigbird, external": lambda x: patterns.bigbird(x(100), x(4), x(2), x(0), n_global=x(8)),
+    "sparse strided": lambda x: patterns.sparse_strided(x(9)),
+    "sparse fixed": lambda x: patterns.sparse_fixed(x(9), x(2)),
+    "tree": lambda x: patterns.bp_transformer(x(64), x(2)),
+    "binary tree": lambda x: BinaryTree(x(64), x(2), causal=True),
+    "last of block": lambda x: LastOfBlock(x(9), x(2)),
+    "after": lambda x: After(x(3)),
+    "summaries": lambda x: Summaries((x(30), x(60))),
+}
+
+
+def numbers(value: object) -> list[object]:
+    """All leaves of a rule: what stands in its fields, and in those of the rules in it."""
+    if isinstance(value, patterns.Pattern | Tiles):
+        return [leaf for field in fields(value) for leaf in numbers(getattr(value, field.name))]
+    if isinstance(value, tuple):
+        return [leaf for one in value for leaf in numbers(one)]
+    return [value]
+
+
+@pytest.mark.usefixtures("refusals")
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint32, np.int64])
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_rule_of_numpys_integers_is_the_rule_of_pythons(rule, kind):
+    with np.errstate(all="raise"):
+        given, plain = rule(kind), rule(int)
+        assert given == plain
+        assert hash(given) == hash(plain)
+        assert repr(given) == repr(plain)
+        assert {type(leaf) for leaf in numbers(given)} <= {int, bool, type(None)}
+        assert torch.equal(given.mask(kind(N)), plain.mask(N))
+        assert torch.equal(given.mask(kind(5), kind(N)), plain.mask(5, N))
+        assert type(given.edges(kind(N))) is int
+        assert given.edges(kind(N)) == int(plain.mask(N).sum())
+        assert schedule(given, kind(N)).n_pairs == schedule(plain, N).n_pairs
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_rule_answers_the_same_whatever_dtype_the_positions_have(rule, dtype):
+    i = torch.arange(N, dtype=dtype)
+    assert torch.equal(rule(int).allowed(i[:, None], i[None, :]).expand(N, N), rule(int).mask(N))
+
+
+def test_painted_rules_take_small_positions_and_rules_of_a_reader_do_too():
+    class Near(patterns.Pattern):
+        def allowed(self, i, j):
+            """Up to three apart."""
+            return (i - j).abs() <= 3
+
+    i = torch.arange(N, dtype=torch.uint8)
+    window = patterns.Window(3).mask(N)
+    assert torch.equal(patterns.Painted(window).allowed(i[:, None], i), window)
+    assert torch.equal(Near().allowed(i[:, None], i), window)
+    assert Near.allowed.__doc__ == "Up to three apart."
+
+
+@pytest.mark.usefixtures("refusals")
+def test_the_helpers_of_patterns_take_numpys_integers():
+    assert type(patterns.radius_from_window(np.int8(100))) is int
+    order = patterns.generation_order(np.int8(20), np.int8(20), np.int8(4))
+    assert torch.equal(order, patterns.generation_order(20, 20, 4))
+    i = torch.arange(N)
+    rule = patterns.mask_mod(patterns.Causal(), np.uint8(90), np.uint8(N))
+    assert torch.equal(rule(None, None, i[:90, None], i), patterns.Causal().mask(90, N))
+
+
+@pytest.mark.usefixtures("refusals")
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: patterns.Window(torch.tensor(3)),
+        lambda: patterns.Global((torch.tensor(3),)),
+        lambda: patterns.MatchedBlocks(2, (torch.tensor(1), torch.tensor(0))),
+        lambda: patterns.bigbird(32, 4, 1, torch.tensor(0)),
+        lambda: patterns.Causal().mask(torch.tensor(3)),
+        lambda: patterns.Causal().edges(torch.tensor(3)),
+    ],
+)
+def test_tensors_are_no_whole_numbers(build):
+    with pytest.raises(TypeError, match=r"must be a whole number, got tensor\("):
+        build()
+
+
+@pytest.mark.usefixtures("refusals")
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: patterns.MatchedBlocks(2, torch.tensor([1, 0])),
+        lambda: patterns.MatchedBlocks(2, 1),
+        lambda: patterns.etc(2, 1, 3),
+        lambda: Summaries("12"),
+    ],
+)
+def test_what_is_no_sequence_of_numbers_is_refused_by_its_name(build):
+    with pytest.raises(
+        TypeError, match=r"(partners|sentences) must be a tuple of (blocks|lengths)"
+    ):
+        build()
+
+
+@pytest.mark.usefixtures("refusals")
+def test_a_list_is_as_good_as_a_tuple():
+    assert patterns.Global([4, 1]) == patterns.Global((1, 4))
+    assert patterns.MatchedBlocks(2, [1, 0]) == patterns.MatchedBlocks(2, (1, 0))
+    assert patterns.MatchedBlocks(2, np.array([1, 0])) == patterns.MatchedBlocks(2, (1, 0))
+    assert patterns.etc(2, 1, [3, 4]) == patterns.etc(2, 1, (3, 4))
+    assert hash(Summaries([3, 4])) == hash(Summaries((3, 4)))
+    assert patterns.image_2d(4, 4, [2, 2], [1, 0]) == patterns.image_2d(4, 4, (2, 2), (1, 0))
