@@ -102,7 +102,7 @@ def edge_attention(
         >>> torch.allclose(edge_attention(q, k, v, edges), expected, atol=1e-6)
         True
     """
-    check_qkv(q, k, v, None, scale)
+    scale = check_qkv(q, k, v, None, scale)
     if k.shape[2] != q.shape[2]:
         raise ValueError(
             f"edges join tokens of one sequence: q and k must have one n, "

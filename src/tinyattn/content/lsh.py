@@ -80,7 +80,7 @@ def lsh_attention(
         >>> lsh_attention(qk, v, n_buckets=8, n_hashes=2).shape
         torch.Size([1, 2, 50, 4])
     """
-    check_qkv(qk, qk, v, key_padding, scale)
+    scale = check_qkv(qk, qk, v, key_padding, scale)
     size = check_chunks(qk.shape[2], n_buckets, chunk_size)
     qk, v = (real_only(x, key_padding) for x in (qk, v))
     if buckets is None:

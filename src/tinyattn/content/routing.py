@@ -73,7 +73,7 @@ def routing_attention(
         >>> routing_attention(q, k, v, torch.randn(2, 7, 4), causal=True).shape
         torch.Size([1, 2, 50, 4])
     """
-    check_qkv(q, k, v, key_padding, scale)
+    scale = check_qkv(q, k, v, key_padding, scale)
     check_routing(q, k, centroids, membership, cluster_size)
     q, k, v = (real_only(x, key_padding) for x in (q, k, v))
     if v.numel() == 0:

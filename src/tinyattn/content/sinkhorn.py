@@ -73,7 +73,7 @@ def sinkhorn_attention(
         >>> torch.allclose(hard, attention(q, k, v, mask), atol=1e-6)
         True
     """
-    check_qkv(q, k, v, key_padding, scale)
+    scale = check_qkv(q, k, v, key_padding, scale)
     n_blocks, block_size = _blocks(q, k, sort_scores)
     real = None if key_padding is None else real_blocks(key_padding, n_blocks, block_size)
     options = {"n_iters": n_iters, "temperature": temperature, "causal": causal}
