@@ -57,6 +57,7 @@ MORE_TESTS = {
     "checks.py": ["test_dense.py", "transformer/test_attention.py"],
     "places.py": ["test_groups.py"],
     "groups.py": ["test_engine.py"],
+    "padding.py": ["content/test_padding.py"],
     "patterns/base.py": ["patterns/test_atoms.py", "patterns/test_composition.py"],
     "patterns/grid.py": ["patterns/test_composition.py"],
     "patterns/random.py": ["patterns/test_composition.py"],

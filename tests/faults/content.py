@@ -636,4 +636,11 @@ FAULTS = [
         "            if False:\n",
         ROUTING_TESTS + "running_sums_stay_in_single_precision_whatever_the_model_is_cast_to",
     ),
+    Fault(
+        "padding is read and real tokens are not",
+        "padding.py",
+        "x.where(key_padding[:, None, :, None], 0.0)",
+        "x.where(~key_padding[:, None, :, None], 0.0)",
+        "content/test_padding.py::test_a_pattern_reads_no_padding",
+    ),
 ]

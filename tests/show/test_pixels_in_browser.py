@@ -134,12 +134,12 @@ def test_every_pixel_of_pictures_of_all_shapes_reads_what_python_says(open_page)
         height, width = rng.randint(1, 9), rng.randint(1, 9)
         rules = [random_rule(rng, height, width) for _ in range(rng.randint(1, 3))]
         at = rng.randrange(height * width)
-        cases.append([[_described(rule) for rule in rules], at, height, width])
+        cases.append([[_described(rule, height, width) for rule in rules], at, height, width])
         expected.append(first_seen(rules, at, height * width).tolist())
     whole = STACKS["2-D"][:1], STACKS["axial"][:2], STACKS["1-D"][:1]
     for rules in whole:  # and every pixel of one picture
         for at in range(HEIGHT * WIDTH):
-            cases.append([[_described(rule) for rule in rules], at, HEIGHT, WIDTH])
+            cases.append([[_described(rule, HEIGHT, WIDTH) for rule in rules], at, HEIGHT, WIDTH])
             expected.append(first_seen(rules, at, HEIGHT * WIDTH).tolist())
     page = open_page()
     found = page.evaluate(KEYS, [as_function_body(STATIC / "pixels.js"), cases])

@@ -190,7 +190,10 @@ def _straight(answer: Any, generator: Generator) -> Verdict:
 
         def value_and_gradient(sort: Tensor, weights: Tensor) -> Any:
             sort = sort.clone().requires_grad_()
-            out = function(sort).to_dense()
+            out = function(sort)
+            if not isinstance(out, Tensor):
+                return out
+            out = out.to_dense()
             if out.requires_grad:
                 (out * weights).sum().backward()
             gradient = torch.zeros_like(sort) if sort.grad is None else sort.grad

@@ -67,8 +67,8 @@ def heatmap(
     if annotate is None:
         annotate = max(a.shape) <= LARGEST_WITH_NUMBERS
     cmap, norm = _colour_scale(a, low, high)
-    cell = _cell(a.shape, ax)
     with _canvas(ax, *_size(a.shape, rows, columns, title=title, bar=not annotate)) as axes:
+        cell = _cell(a.shape, ax)
         image = axes.imshow(np.ma.masked_invalid(a), cmap=cmap, norm=norm)
         if annotate:
             for (i, j), value in np.ndenumerate(a):
@@ -113,8 +113,8 @@ def draw_mask(
     columns = _labels(column_labels, allowed.shape[1], "column_labels")
     if title is None:
         title = repr(mask) if isinstance(mask, Pattern) else ""
-    cell = _cell(allowed.shape, ax)
     with _canvas(ax, *_size(allowed.shape, rows, columns, title=title, bar=False)) as axes:
+        cell = _cell(allowed.shape, ax)
         axes.imshow(allowed, cmap=ListedColormap([FORBIDDEN, ALLOWED]), vmin=0, vmax=1)
         if max(allowed.shape) <= LARGEST_WITH_DOTS and cell >= SMALLEST_WITH_DOTS:
             _mark(axes, allowed, "o", "white", cell)
