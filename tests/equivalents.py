@@ -34,6 +34,30 @@ PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
     Equivalent(
+        "content/kmeans.py",
+        "def _apply(self, fn: Callable, recurse: bool = True) -> nn.Module:",
+        "def _apply(self, fn: Callable, recurse: bool = False) -> nn.Module:",
+        "a router of centroids holds no other modules",
+    ),
+    Equivalent(
+        "content/hashing.py",
+        "HASHED_AT_ONCE = 2**17  # numbers, so that they stay in the processor's cache",
+        "HASHED_AT_ONCE = 2+17  # numbers, so that they stay in the processor's cache",
+        PACE,
+    ),
+    Equivalent(
+        "content/sac.py",
+        "self._leader[0].check(n_heads, d_head)",
+        "self._leader[ -1].check(n_heads, d_head)",
+        "there is one leader, so that the last is the first",
+    ),
+    Equivalent(
+        "analysis/ledger.py",
+        'verb = "is" if len(off) == 1 else "are"',
+        'verb = "is" if len(off) <= 1 else "are"',
+        "it is asked only where at least one claim is off",
+    ),
+    Equivalent(
         "exercises/certificates.py",
         "if answer is ... or answer is None:",
         "if answer == ... or answer is None:",

@@ -58,7 +58,11 @@ MORE_TESTS = {
     "places.py": ["test_groups.py"],
     "groups.py": ["test_engine.py"],
     "padding.py": ["content/test_padding.py"],
-    "patterns/base.py": ["patterns/test_atoms.py", "patterns/test_composition.py"],
+    "patterns/base.py": [
+        "patterns/test_whole_numbers.py",
+        "patterns/test_atoms.py",
+        "patterns/test_composition.py",
+    ],
     "patterns/grid.py": ["patterns/test_composition.py"],
     "patterns/random.py": ["patterns/test_composition.py"],
     "patterns/flex.py": ["patterns/test_flex.py"],

@@ -123,3 +123,11 @@ def test_edges_that_do_not_fit_are_refused(refusals):
     edges = Edges(pair[..., :1], pair[..., :1], there[..., :1])
     with pytest.raises(ValueError, match="q and k must have one n, got 4 and 3"):
         edge_attention(q, k[:, :, :3], v[:, :, :3], edges)
+
+
+@pytest.mark.parametrize("b", [1, 3])
+def test_edges_of_another_number_of_sequences_are_refused(b, refusals):
+    q, k, v = torch.randn(3, 2, 1, 4, 2)
+    pair = torch.zeros(b, 1, 1, dtype=torch.long)
+    with pytest.raises(ValueError, match=r"edges must be \(b, 1 or h, n_edges\) with b=2, h=1"):
+        edge_attention(q, k, v, Edges(pair, pair, pair == 0))

@@ -170,3 +170,10 @@ def test_numpys_integers_hash_as_pythons(integer, refusals):
     numbers = {"n_buckets": 4, "n_hashes": 2, "seed": 3}
     expected = lsh_buckets(x, **numbers)
     assert torch.equal(lsh_buckets(x, **{k: integer(n) for k, n in numbers.items()}), expected)
+
+
+def test_autocast_changes_no_bucket():
+    x = torch.randn(1, 2, 400, 8, generator=torch.Generator().manual_seed(0))
+    expected = lsh_buckets(x, n_buckets=16, n_hashes=2)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(lsh_buckets(x, n_buckets=16, n_hashes=2), expected)

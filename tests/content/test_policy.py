@@ -143,3 +143,9 @@ def test_a_mean_takes_numbers_and_refuses_a_batch():
     with pytest.raises(ValueError, match=r"of shape \(\), got \(2,\); average a batch first"):
         mean.update(torch.tensor([1.0, 2.0]))
     assert mean.value == 4
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (2,), (2, 1), (2, 4, 5)])
+def test_rewards_of_another_shape_are_refused_with_both_that_fit(shape, refusals):
+    with pytest.raises(ValueError, match=r"each graph, \(2, 3\), or each edge, \(2, 3, 5\), got"):
+        policy_loss(torch.zeros(2, 3, 5), torch.zeros(shape))

@@ -503,3 +503,11 @@ def test_tokens_that_do_not_fit_are_refused_and_the_last_good_ones_stay(refusals
         router.update(q, k, key_padding=torch.ones(1, 9))
     router.update()
     assert router.centroids.isfinite().all()
+
+
+def test_a_cluster_of_one_token_has_its_centroid_where_the_token_is():
+    router = RoutingRouter(1, 4, 3)
+    q, k = randn(2, 1, 1, 2, 3).float().unbind()
+    router.initialise(q, k)  # four tokens, four clusters
+    lengths = router.centroids.norm(dim=-1)
+    assert_same(lengths, torch.ones_like(lengths), rtol=1e-6, atol=1e-6)

@@ -15,7 +15,7 @@ from tinyattn.patterns import (
     image_1d,
     image_2d,
 )
-from tinyattn.patterns.grid import Tiles, raster_position, row_and_column
+from tinyattn.patterns.grid import ImageBlocks, Tiles, raster_position, row_and_column
 
 from ..close import assert_same
 
@@ -330,3 +330,8 @@ def test_sides_that_are_no_whole_numbers_are_refused():
         image_2d(4, 4, 2.5, 1)
     with pytest.raises(TypeError, match=r"a whole number, got 2\.5"):
         image_2d(4, 4, (2, 2.5), 1)
+
+
+def test_blocks_of_a_picture_look_back_only_unless_they_are_told():
+    assert ImageBlocks(4, 4, (2, 2), (1, 1)) == image_2d(4, 4, (2, 2), (1, 1))
+    assert ImageBlocks(4, 4, (2, 2), (1, 1)).causal

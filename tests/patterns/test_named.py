@@ -231,3 +231,9 @@ REFUSED = {
 def test_models_that_cannot_be_are_refused(build, error, sentence):
     with pytest.raises(error, match=sentence):
         build()
+
+
+@pytest.mark.parametrize("sentences", [(3,), (3, 4, 5)])
+def test_a_sentence_for_each_global_token_no_more_and_no_less(sentences, refusals):
+    with pytest.raises(ValueError, match=f"2 global tokens, got {len(sentences)}"):
+        etc(2, 1, sentences)

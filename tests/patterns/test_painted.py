@@ -77,7 +77,7 @@ REFUSED = {
     "an array": (np.ones((2, 2), dtype=bool), TypeError, "a bool tensor, .* got ndarray"),
     "a strip": (torch.ones(2, 3, dtype=torch.bool), ValueError, r"must be \(n, n\), got \(2, 3\)"),
     "a row": (torch.ones(3, dtype=torch.bool), ValueError, r"must be \(n, n\), got \(3,\)"),
-    "a batch": (torch.ones(1, 3, 3, dtype=torch.bool), ValueError, r"\(n, n\), got \(1, 3, 3\)"),
+    "a batch": (torch.ones(3, 3, 3, dtype=torch.bool), ValueError, r"\(n, n\), got \(3, 3, 3\)"),
 }  # fmt: skip
 
 
