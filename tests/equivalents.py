@@ -34,6 +34,12 @@ PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
     Equivalent(
+        "patterns/random.py",
+        "for runs in zip_longest(*reaches, fillvalue=range(0)):  # the first run of each row, then …",
+        "for runs in zip_longest(*reaches, fillvalue=range( -1)):  # the first run of each row, then …",
+        "no block begins before a run that ends below 0 either",
+    ),
+    Equivalent(
         "content/kmeans.py",
         "def _apply(self, fn: Callable, recurse: bool = True) -> nn.Module:",
         "def _apply(self, fn: Callable, recurse: bool = False) -> nn.Module:",

@@ -514,6 +514,9 @@ W = Window(1)
 LONG = torch.zeros(1, 1, 400, 4)
 REFUSED = {
     "no batch": ((Q[0], Q[0], Q[0], W), {}, ValueError, r"must be \(b, h, n, d_head\) .*, got q \(3, 5, 4\), k"),
+    "a batch of values only": (
+        (Q[0], Q[0], Q, W), {}, ValueError, r"must be \(b, h, n, d_head\) .*, got q \(3, 5, 4\), k",
+    ),
     "no width": (
         (Q[..., :0], Q[..., :0], Q, W), {}, ValueError, r"d_head of 1 or more, got q \(2, 3, 5, 0\), k",
     ),

@@ -314,3 +314,13 @@ def test_masks_are_drawn_side_by_side_up_to_a_size_that_fits(n, drawn):
 def test_a_row_of_bools_is_no_picture():
     verdict = of_function(lambda n: torch.zeros(n) > 0, lambda n: torch.ones(n) > 0, [(4,)])
     assert (verdict.state, verdict.wanted, verdict.got) == ("wrong", None, None)
+
+
+def test_yes_may_be_said_by_numpy_or_a_tensor_and_not_by_a_number():
+    def passes(answer):
+        return of_function(lambda: answer, lambda: True, [()]).state == "right"
+
+    assert passes(np.True_)
+    assert passes(torch.tensor(True))
+    for wrong in (False, np.False_, torch.tensor(False), 1, "True"):
+        assert not passes(wrong)

@@ -1,13 +1,14 @@
 """Answers that are certificates: called on copies, refused in a sentence, never crashed upon."""
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
 
-from tinyattn.exercises.certificates import made, returned, whole_list
+from tinyattn.exercises.certificates import made, returned, vector, whole_list
 
 
 def not_yet(x):
@@ -78,3 +79,27 @@ def test_whole_numbers_may_come_in_any_form(value):
 )
 def test_what_is_no_list_of_whole_numbers_is_none(value):
     assert whole_list(value) is None
+
+
+@pytest.mark.parametrize(
+    "value", [[1, 2, 3], (1.0, 2.0, 3.0), np.arange(3), torch.ones(3).double()]
+)
+def test_a_vector_may_come_in_any_form(value):
+    found = vector(value, 3)
+    assert (found.dtype, found.shape) == (torch.float32, (3,))
+    assert found.tolist() == [float(x) for x in value]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("abc", "one vector of 3 numbers is wanted, got"),
+        (None, "one vector of 3 numbers is wanted, got"),
+        ([1, 2], r"one vector of 3 numbers is wanted, got \(2,\)"),
+        ([1, 2, 3, 4], r"one vector of 3 numbers is wanted, got \(4,\)"),
+        (torch.ones(1, 3), r"one vector of 3 numbers is wanted, got \(1, 3\)"),
+        ([1, math.nan, 3], r"the vector must be finite, got \[1.0, nan, 3.0\]"),
+    ],
+)
+def test_what_is_no_vector_is_said(value, says):
+    assert re.match(says, vector(value, 3).says)
