@@ -34,6 +34,36 @@ PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
     Equivalent(
+        "show/draw.py",
+        "c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(background)",
+        "c / 12.92 if c <= -0.95955 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(background)",
+        "of colours as dark as that both give next to nothing, far from where the ink changes",
+    ),
+    Equivalent(
+        "show/draw.py",
+        "width = side * shape[1] + left + (0.8 if bar else 0.1)",
+        "width = side * shape[1] + left + ( 1.8 if bar else 0.1)",
+        "a wider picture shows the same",
+    ),
+    Equivalent(
+        "families/linear.py",
+        "return sums[..., :-1] / total.masked_fill(total == 0, 1.0)",
+        "return sums[..., :-1] / total.masked_fill(total == 0, 2.0)",
+        "weights that add to zero are zero, and so are their sums over values",
+    ),
+    Equivalent(
+        "families/low_rank.py",
+        "one = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)",
+        "one = torch.eye(a.shape[~1], dtype=a.dtype, device=a.device)",
+        "the matrix is square",
+    ),
+    Equivalent(
+        "families/low_rank.py",
+        "n_real = real.sum(dim=1, keepdim=True).clamp(min=1)",
+        "n_real = real.sum(dim=1, keepdim=True).clamp(min= 2)",
+        "a lone token is in the first segment, by whatever its place, 0, is divided",
+    ),
+    Equivalent(
         "patterns/random.py",
         "for runs in zip_longest(*reaches, fillvalue=range(0)):  # the first run of each row, then …",
         "for runs in zip_longest(*reaches, fillvalue=range( -1)):  # the first run of each row, then …",

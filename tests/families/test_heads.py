@@ -134,6 +134,7 @@ REFUSED = {
     "a layer of such groups": (lambda: GroupedQueryAttention(8, 4, 3), ValueError, "n_heads=4, n_kv_heads=3"),
     "a layer of other width": (lambda: GroupedQueryAttention(8, 4, 2)(torch.zeros(1, 5, 7)), ValueError, r"d_model=8\), got \(1, 5, 7\)"),
     "mixtures of other heads": (lambda: talking_heads_attention(Q, Q, Q, torch.eye(2), ONE), ValueError, r"\(h_k=4, h\)"),
+    "mixtures of one axis": (lambda: talking_heads_attention(Q, Q, Q, torch.ones(4), ONE), ValueError, r"got \(4,\) and \(4, 4\)"),
     "mixtures that do not meet": (lambda: talking_heads_attention(Q, Q, Q, torch.zeros(4, 3), ONE), ValueError, r"got \(4, 3\) and \(4, 4\)"),
     "mixtures of too many heads": (lambda: talking_heads_attention(Q, Q, Q, torch.zeros(5, 4), ONE), ValueError, r"got \(5, 4\) and \(4, 4\)"),
     "mixtures for fewer values": (lambda: talking_heads_attention(Q, Q, Q, ONE, torch.zeros(4, 3)), ValueError, r"got \(4, 4\) and \(4, 3\)"),

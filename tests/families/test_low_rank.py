@@ -141,3 +141,11 @@ REFUSED = {
 def test_what_does_not_fit_is_refused(ask, error, sentence):
     with pytest.raises(error, match=sentence):
         ask(*heads())
+
+
+def test_it_starts_from_the_transpose_over_the_largest_sums_of_columns_and_of_rows():
+    a = torch.tensor([[0.5, 0.5, 0.0], [0.9, 0.1, 0.0], [0.8, 0.0, 0.2]]).double()
+    z = a.T / (a.sum(dim=0).max() * a.sum(dim=1).max())
+    one = torch.eye(3).double()
+    z = z @ (13 * one - a @ z @ (15 * one - a @ z @ (7 * one - a @ z))) / 4
+    assert_same(pinv_by_products(a, 1), z)

@@ -100,3 +100,10 @@ def test_an_entry_does_not_change_and_compares_by_value():
     assert hash(Entry("4", "Window")) == hash(Entry("4", "Window"))
     with pytest.raises(FrozenInstanceError):
         ENTRIES[0].what = "Another"
+
+
+def test_chapters_are_named_by_their_numbers():
+    for entry in ENTRIES:
+        if entry.chapter:
+            number = entry.chapter.split("_")[0].lstrip("0")
+            assert f"| [{number}](up/{entry.chapter}.ipynb) |" in coverage_table(up="up/")

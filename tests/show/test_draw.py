@@ -324,3 +324,18 @@ def test_what_is_missing_is_a_gap_in_a_curve():
 def test_the_ends_of_a_scale_may_be_tensors(refusals):
     (image,) = heatmap([[1.0, 2.0]], vmin=torch.tensor(0.5), vmax=np.float32(4)).axes[0].images
     assert image.get_clim() == (0.5, 4.0)
+
+
+def test_a_line_is_a_row_of_numbers_even_where_x_is_none():
+    table = [[1.0, 2.0], [3.0, 4.0]]
+    with pytest.raises(ValueError, match=r"line 'a' must be 1-D and as long as x, got \(2, 2\)"):
+        curves({"a": table}, x=table)
+
+
+def test_lines_between_cells_have_no_ticks_at_the_edge():
+    fig = draw_mask(Window(1), 6)
+    for axis in (fig.axes[0].xaxis, fig.axes[0].yaxis):
+        assert axis.get_minor_ticks()
+        for tick in axis.get_minor_ticks():
+            assert tick.tick1line.get_markersize() == 0
+    plt.close(fig)
