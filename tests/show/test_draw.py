@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tinyattn.patterns import Causal
+from tinyattn.patterns import Causal, Window
 from tinyattn.show import curves, draw_mask, heatmap, style
 
 
@@ -329,7 +329,7 @@ def test_the_ends_of_a_scale_may_be_tensors(refusals):
 def test_a_line_is_a_row_of_numbers_even_where_x_is_none():
     table = [[1.0, 2.0], [3.0, 4.0]]
     with pytest.raises(ValueError, match=r"line 'a' must be 1-D and as long as x, got \(2, 2\)"):
-        curves({"a": table}, x=table)
+        curves({"a": table}, x=table, xlabel="x", ylabel="y")
 
 
 def test_lines_between_cells_have_no_ticks_at_the_edge():
