@@ -34,6 +34,24 @@ PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
     Equivalent(
+        "show/figures.py",
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (2, 1)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, ( 3, 1)))',
+        "a line of other dashes is told apart from the other lines as well",
+    ),
+    Equivalent(
+        "show/figures.py",
+        '"lines.linewidth": 1.8,',
+        '"lines.linewidth": 2.8,',
+        "a matter of looks, and everything can be read",
+    ),
+    Equivalent(
+        "show/figures.py",
+        '"legend.frameon": False,',
+        '"legend.frameon": True,',
+        "a matter of looks, and everything can be read",
+    ),
+    Equivalent(
         "show/draw.py",
         "c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(background)",
         "c / 12.92 if c <= -0.95955 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(background)",

@@ -59,6 +59,7 @@ def assert_holds_each_pair_once(lowered, mask):
             assert (added[:, [0, -1]] < 0).any(dim=0).all()  # ends where something is forbidden
             opened[:, columns] = added == 0
         assert group.has_empty_rows == (not opened.any(dim=1).all())
+        assert group.n_allowed == int(opened.sum())
         times[torch.tensor(queries)[:, None], torch.tensor(keys)] += opened.long()
         rows.update(queries)
     assert torch.equal(times, mask.long())

@@ -5,12 +5,14 @@ import math
 import sys
 import time
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
 from jupyter_client.manager import start_new_kernel
 from torch import nn
 
+from tinyattn import training
 from tinyattn.training import Progress, learning_rate, seeded, train
 
 
@@ -44,9 +46,9 @@ def test_it_learns_what_least_squares_would():
 
 def test_the_same_seed_trains_the_same_model():
     runs = []
-    for seed in (0, 0, 1):
+    for seed in ({"seed": 0}, {}, {"seed": 1}):  # 0 if it is not given
         model, loss = regression()
-        losses = train(model, loss, 20, lr=0.01, seed=seed)
+        losses = train(model, loss, 20, lr=0.01, **seed)
         runs.append((losses, model[1].weight))
     assert runs[0][0] == runs[1][0]
     assert torch.equal(runs[0][1], runs[1][1])
@@ -296,3 +298,33 @@ def test_a_person_at_a_notebook_sees_the_bar_and_then_nothing(kernel):
     )
     assert found[-1][1]["data"] == {}
     assert found[-1][1]["transient"] == first["transient"]  # the same element, emptied
+
+
+def test_a_bar_is_for_the_cell_that_a_front_end_names(monkeypatch):
+    request = {"metadata": {"cellId": "a-cell"}}
+    shell = SimpleNamespace(kernel=object(), get_parent=lambda: request)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    assert isinstance(training._screen(), training._NotebookElement)
+    request["metadata"] = {}
+    assert training._screen() is None
+
+
+def test_a_bar_in_a_notebook_is_one_element_that_changes(monkeypatch):
+    calls = []
+    handle = SimpleNamespace(update=lambda bundle, raw: calls.append((bundle, raw)))
+
+    def display(bundle, raw, display_id):
+        calls.append((bundle, raw))
+        return handle
+
+    monkeypatch.setattr("IPython.display.display", display)
+    element = training._NotebookElement()
+    element.clear()  # nothing was drawn yet
+    element.draw(1, 4, "a <b>", "loss 2")
+    element.draw(2, 4, "a <b>", "loss 1")
+    element.clear()
+    assert [raw for _, raw in calls] == [True] * 3
+    assert [bundle.get("text/html", "") for bundle, _ in calls] == [
+        f'<label><progress value="{done}" max="4"></progress> a &lt;b&gt; {done}/4 {note}</label>'
+        for done, note in ((1, "loss 2"), (2, "loss 1"))
+    ] + [""]

@@ -148,3 +148,14 @@ def luminance(colour):
 @pytest.mark.parametrize("colour", COLOURS)
 def test_line_colours_stand_out_from_white(colour):
     assert 1.05 / (luminance(colour) + 0.05) >= 4.5
+
+
+def test_long_labels_stay_inside_their_figure():
+    with style():
+        fig, ax = plt.subplots(figsize=(3, 2))
+    ax.set(xlabel="tokens\nof\na\nsequence", ylabel="seconds\nfor\nall\nof\nthem")
+    fig.canvas.draw()
+    box = fig.get_tightbbox()
+    assert box.x0 >= 0
+    assert box.y0 >= 0
+    plt.close(fig)
