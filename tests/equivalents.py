@@ -34,6 +34,18 @@ PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
     Equivalent(
+        "show/pixels.py",
+        "share = torch.where(seen == 0, 0.75, 0.55)",
+        "share = torch.where(seen <= 0, 0.75, 0.55)",
+        "layers are counted from 0 on",
+    ),
+    Equivalent(
+        "show/pixels.py",
+        "TINTS = ((176, 32, 32), (217, 130, 0), (20, 104, 176))  # of what 1, 2, 3 layers see first",
+        "TINTS = ((176, 32, 32), (217, 130, 0), (20, 104, 175))  # of what 1, 2, 3 layers see first",
+        "a step of 256 in one colour; fewer colours than that are kept",
+    ),
+    Equivalent(
         "show/figures.py",
         'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (2, 1)))',
         'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, ( 3, 1)))',
