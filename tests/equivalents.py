@@ -34,6 +34,12 @@ PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
     Equivalent(
+        "exercises/museum/base.py",
+        "torch.manual_seed(0)",
+        "torch.manual_seed( 1)",
+        "that each function gets the same draws matters, and not which",
+    ),
+    Equivalent(
         "show/pixels.py",
         "share = torch.where(seen == 0, 0.75, 0.55)",
         "share = torch.where(seen <= 0, 0.75, 0.55)",
