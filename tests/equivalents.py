@@ -34,6 +34,12 @@ PACE = "changes how much is done at a time and so the pace, and no result"
 
 EQUIVALENTS = [
     Equivalent(
+        "patterns/base.py",
+        "@dataclass(frozen=True, repr=False)",
+        "@dataclass(frozen=True, repr=True)",
+        "a class that writes its own __repr__ keeps it",
+    ),
+    Equivalent(
         "exercises/museum/base.py",
         "torch.manual_seed(0)",
         "torch.manual_seed( 1)",
