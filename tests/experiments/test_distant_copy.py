@@ -9,6 +9,7 @@ import torch
 from tinyattn.analysis import dependencies, parameters
 from tinyattn.experiments import distant_copy, records
 from tinyattn.experiments.distant_copy import CopyConfig
+from tinyattn.training import seeded
 
 CONFIG = CopyConfig()
 SMALL = replace(CONFIG, n=10, budget=4000, n_test=100)
@@ -52,7 +53,8 @@ def test_budgets_are_nearly_used_up_by_every_kind(kind):
 )  # fmt: skip
 def test_the_last_position_learns_from_as_far_back_as_the_layers_reach(kind, reach):
     config = replace(CONFIG, n=30, width=3, n_layers=3)  # 3 layers: 3 * 2, or 3³ - 1
-    model = distant_copy.Copier(kind, config, d_model=6)
+    with seeded(0):  # some draws silence a unit on the way
+        model = distant_copy.Copier(kind, config, d_model=6)
     x = torch.randn(1, 30, 6, generator=torch.Generator().manual_seed(0))
     reads = dependencies(lambda x: model.mix(x)[:, -1:], x)[0]
     assert reads[29 - reach :].all()
