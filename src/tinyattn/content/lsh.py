@@ -60,6 +60,7 @@ def lsh_attention(
         seed: of the hash functions.
         scale: what scores are multiplied by; 1 / √d_head if not given.
         chunk_size: sorted tokens in a chunk; two average buckets, 2 * n / n_buckets, if not given.
+            That grows with n: give one where sequences of several lengths must agree.
         key_padding: True where a token is real.
         buckets: use these, such as from `lsh_buckets`, instead of hashing.
 
