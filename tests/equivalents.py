@@ -300,7 +300,7 @@ EQUIVALENTS = [
         "a run that stops at -1 holds no key either",
     ),
     Equivalent(
-        "transformer/attention.py",
+        "transformer/cache.py",
         "if self.k is not None and self.v is not None and self.n_stored > n:",
         "if self.k is not None and self.v is not None and self.n_stored >= n:",
         "where nothing is to be dropped, what is kept is copied",

@@ -560,16 +560,16 @@ REFUSED = {
         (Q, Q, Q, (W, Q.bool()[0, 0], W)), {}, TypeError, r"a rule such as Causal\(\), got Tensor",
     ),
     "integer padding": (
-        (Q, Q, Q, W), {"key_padding": YES.long()}, TypeError, "key_padding must be bool, .* got torch.int64",
+        (Q, Q, Q, W), {"key_padding": YES.long()}, TypeError, "key_padding must be bool .* got torch.int64",
     ),
     "padding of another length": (
-        (Q, Q, Q, W), {"key_padding": YES[:, :4]}, ValueError, r"\(b, n_k\) = \(2, 5\), got \(2, 4\)",
+        (Q, Q, Q, W), {"key_padding": YES[:, :4]}, ValueError, r"each key: \(b, n\) = \(2, 5\), got \(2, 4\)",
     ),
     "padding of another batch": (
-        (Q, Q, Q, W), {"key_padding": YES[:1]}, ValueError, r"\(b, n_k\) = \(2, 5\), got \(1, 5\)",
+        (Q, Q, Q, W), {"key_padding": YES[:1]}, ValueError, r"each key: \(b, n\) = \(2, 5\), got \(1, 5\)",
     ),
     "padding elsewhere": (
-        (Q, Q, Q, W), {"key_padding": YES.to("meta")}, ValueError, "on the device of q, cpu, got meta",
+        (Q, Q, Q, W), {"key_padding": YES.to("meta")}, ValueError, "on the device of the tokens, cpu, got meta",
     ),
     "a matrix": (
         (Q, Q, Q, YES), {}, TypeError,

@@ -57,7 +57,7 @@ MORE_TESTS = {
     "checks.py": ["test_dense.py", "transformer/test_attention.py"],
     "places.py": ["test_groups.py"],
     "groups.py": ["test_engine.py"],
-    "padding.py": ["content/test_padding.py"],
+    "padding.py": ["transformer/test_padding.py", "content/test_padding.py"],
     "patterns/base.py": [
         "patterns/test_whole_numbers.py",
         "patterns/test_atoms.py",
@@ -91,6 +91,11 @@ MORE_TESTS = {
     "exercises/museum/base.py": ["exercises/test_museum.py"],
     "show/palette.py": ["show/test_studio.py"],
     "show/settings.py": ["show/test_studio.py"],
+    "transformer/cache.py": [
+        "transformer/test_refused_calls.py",
+        "transformer/test_rolling_cache.py",
+        "transformer/test_attention.py",
+    ],
     "transformer/attention.py": [
         "transformer/test_cache.py",
         "transformer/test_rolling_cache.py",

@@ -13,7 +13,7 @@ from tinyattn.checks import first_derivatives_only
 from tinyattn.dense import check_scale, check_tensors
 from tinyattn.edge_list import AttendEdges
 from tinyattn.groups import Group, Groups, schedule
-from tinyattn.padding import real_only
+from tinyattn.padding import check_padding, real_only
 from tinyattn.patterns import Pattern
 from tinyattn.patterns.base import check_pattern
 from tinyattn.places import Places
@@ -321,16 +321,5 @@ def check_qkv(
         check_scale(scale)
         scale = float(scale)
     if key_padding is not None:
-        check_tensors(key_padding=key_padding)
-        if key_padding.dtype != torch.bool:
-            raise TypeError(f"key_padding must be bool, True = real, got {key_padding.dtype}")
-        if key_padding.shape != (q.shape[0], k.shape[2]):
-            raise ValueError(
-                f"key_padding must be (b, n_k) = {(q.shape[0], k.shape[2])}, "
-                f"got {tuple(key_padding.shape)}"
-            )
-        if key_padding.device != q.device:
-            raise ValueError(
-                f"key_padding must be on the device of q, {q.device}, got {key_padding.device}"
-            )
+        check_padding(key_padding, (q.shape[0], k.shape[2]), q.device, each="key")
     return scale

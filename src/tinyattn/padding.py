@@ -1,20 +1,67 @@
-"""Zeros where there is no token."""
+"""Padding: which tokens are real, and nothing that spreads where none is.
+
+A weight of 0 does not keep a padded value out: 0 · NaN is NaN, and 0 · inf too, in a sum over values
+and in every gradient.
+"""
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from tinyattn.dense import check_tensors
+
+
+def check_padding(
+    padding: Tensor,
+    shape: tuple[int, ...],
+    device: torch.device,
+    *,
+    name: str = "key_padding",
+    each: str = "token",
+) -> None:
+    """Refuse a padding that is not one bool for each token: `shape` is (b, n).
+
+    Raises:
+        ValueError: if shape or device are others.
+        TypeError: if it is no tensor, or not bool.
+    """
+    check_tensors(**{name: padding})
+    if padding.dtype != torch.bool:
+        raise TypeError(f"{name} must be bool with True for a real token, got {padding.dtype}")
+    if padding.shape != shape:
+        raise ValueError(
+            f"{name} must have one entry for each {each}: (b, n) = {tuple(shape)}, "
+            f"got {tuple(padding.shape)}"
+        )
+    if padding.device != device:
+        raise ValueError(
+            f"{name} must be on the device of the tokens, {device}, got {padding.device}"
+        )
+
+
+def finite_padding(
+    x: Float[Tensor, "b n d"], real: Bool[Tensor, "b n"] | None
+) -> Float[Tensor, "b n d"]:
+    """Token vectors with zero for NaN and infinities where `real` is False; x itself without it.
+
+    Finite padding stays, so that a layer still answers for those tokens as it always did.
+
+    Example:
+        >>> finite_padding(torch.tensor([[[1.0], [torch.nan]]]), torch.tensor([[True, False]]))
+        tensor([[[1.],
+                 [0.]]])
+    """
+    return x if real is None else x.masked_fill(~(real[..., None] | x.isfinite()), 0.0)
 
 
 def real_only(
     x: Float[Tensor, "b h n d"], key_padding: Bool[Tensor, "b n"] | None
 ) -> Float[Tensor, "b h n d"]:
-    """x with zeros where no token is real, whatever stood there; x itself without key_padding.
-
-    A weight of 0 does not keep a padded value out: 0 * NaN is NaN, and 0 * inf too.
+    """Heads with zeros where no token is real, whatever stood there; x without key_padding.
 
     Example:
-        >>> import torch
         >>> x = torch.tensor([1.0, float("nan")])[None, None, :, None]
         >>> real_only(x, torch.tensor([[True, False]])).flatten()
         tensor([1., 0.])

@@ -71,6 +71,32 @@ def test_a_layer_is_multi_head_attention_with_tied_heads(n_kv_heads):
     assert parameters(ours) == 2 * (8 * 8 + 8) + 2 * (8 * width + width)
 
 
+@pytest.mark.parametrize("filling", [1e300, math.nan, math.inf])
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_padded_layer_answers_as_for_each_sequence_by_itself(masked, filling):
+    it = GroupedQueryAttention(8, 4, 2).double()
+    x = torch.randn(2, 7, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    mask = Causal().mask(7) if masked else None
+    real = torch.arange(7) < torch.tensor([[7], [4]])
+    filled = x.masked_fill(~real[..., None], filling).requires_grad_()
+    out = it(filled, mask=mask, key_padding=real)
+    short = it(x[1:, :4], mask=None if mask is None else mask[:4, :4])
+    assert_same(out[1:, :4], short)
+    assert_same(out[0], it(x, mask=mask)[0])
+    (slope,) = torch.autograd.grad(out[real].sum(), filled)
+    assert bool((slope[~real] == 0).all())
+    assert bool(slope.isfinite().all())
+
+
+def test_a_mask_for_each_head_meets_a_padding():
+    it = GroupedQueryAttention(8, 4, 2).double()
+    x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    mask = torch.stack([Window(w).mask(5) for w in range(4)])[None]
+    real = torch.arange(5) < torch.tensor([[5], [3]])
+    found = it(x, mask=mask, key_padding=real)
+    assert_same(found[1:, :3], it(x[1:, :3], mask=mask[..., :3, :3]))
+
+
 def test_silent_heads_are_plain_attention():
     q, k, v = heads(h=3)
     one = torch.eye(3).double()
@@ -148,6 +174,9 @@ REFUSED = {
     "a mask of other sequences": (lambda: masked(2, 4, 5, 5), ValueError, r"\(1, 4, 5, 5\), got \(2, 4, 5, 5\)"),
     "a mask of other keys": (lambda: masked(5, 4), ValueError, r"\(1, 4, 5, 5\), got \(5, 4\)"),
     "a mask of numbers": (lambda: grouped_attention(Q, K2, K2, torch.ones(5, 5)), TypeError, "mask must be bool .* got torch.float32"),
+    "a padding of other tokens": (lambda: padded(torch.ones(2, 4).bool()), ValueError, r"each token: \(b, n\) = \(2, 5\), got \(2, 4\)"),
+    "a padding of numbers": (lambda: padded(torch.ones(2, 5)), TypeError, "key_padding must be bool .* got torch.float32"),
+    "a padding and a mask of three axes": (lambda: padded(torch.ones(2, 5).bool(), mask=torch.ones(2, 5, 5).bool()), ValueError, "needs a head axis of 1"),
     "a mask of a layer": (lambda: GroupedQueryAttention(8, 4, 2)(torch.zeros(2, 5, 8), mask=torch.ones(2, 5, 5).bool()), ValueError, "needs a head axis of 1"),
     "values of another dtype": (lambda: talking_heads_attention(Q, Q, Q.double(), ONE, ONE), TypeError, "must share one float dtype, got torch.float32, torch.float64"),
     "mixtures of another dtype": (lambda: talking_heads_attention(Q, Q, Q, ONE, ONE.half()), TypeError, "mix_scores and mix_weights must share one float dtype"),
@@ -156,6 +185,11 @@ REFUSED = {
 
 def masked(*shape):
     return grouped_attention(Q, K2, K2, torch.ones(shape, dtype=torch.bool))
+
+
+def padded(key_padding, mask=None):
+    x = torch.zeros(2, 5, 8)
+    return GroupedQueryAttention(8, 4, 2)(x, mask=mask, key_padding=key_padding)
 
 
 @pytest.mark.parametrize("b", [1, 2, 4])

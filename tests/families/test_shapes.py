@@ -72,10 +72,10 @@ def test_one_float_dtype_is_shared(odd):
 
 def test_padding_is_a_bool_for_each_key_of_each_sequence():
     q, k = zeros(2, 3, 5, 4), zeros(2, 3, 7, 4)
-    with pytest.raises(TypeError, match=r"must be bool, True = real, got torch\.float32"):
+    with pytest.raises(TypeError, match=r"bool with True for a real token, got torch\.float32"):
         check_heads(q, k, k, zeros(2, 7))
     for shape in ((2, 5), (3, 7), (7, 2), (7,), (2, 7, 1)):
-        with pytest.raises(ValueError, match=r"must be \(b, n_k\) = \(2, 7\), got ") as refused:
+        with pytest.raises(ValueError, match=r"each key: \(b, n\) = \(2, 7\), got ") as refused:
             check_heads(q, k, k, zeros(*shape) > 0)
         assert str(refused.value).endswith(str(shape))
 

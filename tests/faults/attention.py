@@ -75,14 +75,14 @@ FAULTS = [
     ),
     Fault(
         "the cache puts new keys in front",
-        "transformer/attention.py",
+        "transformer/cache.py",
         "torch.cat([self.k, k], dim=-2)",
         "torch.cat([k, self.k], dim=-2)",
         "transformer/test_attention.py::test_a_cache_grows_by_the_tokens_it_is_shown_and_keeps_their_order",
     ),
     Fault(
         "the cache forgets older values",
-        "transformer/attention.py",
+        "transformer/cache.py",
         "torch.cat([self.v, v], dim=-2)",
         "v",
         "transformer/test_attention.py::test_a_cache_grows_by_the_tokens_it_is_shown_and_keeps_their_order",

@@ -124,8 +124,8 @@ FAULTS = [
     ),
     Fault(
         "padding may be of another length",
-        "families/shapes.py",
-        "if key_padding.shape != shape:",
+        "padding.py",
+        "if padding.shape != shape:",
         "if False:",
         OF_LINEAR + "what_does_not_fit_is_refused",
     ),

@@ -26,14 +26,14 @@ FAULTS = [
     ),
     Fault(
         "the rolling cache keeps the first keys",
-        "transformer/attention.py",
+        "transformer/cache.py",
         "self.k[..., -n:, :].clone()",
         "self.k[..., :n, :].clone()",
         "transformer/test_rolling_cache.py::test_every_way_to_cut_a_text_gives_the_logits_of_one_pass",
     ),
     Fault(
         "the rolling cache keeps the storage of what it drops",
-        "transformer/attention.py",
+        "transformer/cache.py",
         "self.k[..., -n:, :].clone(), self.v[..., -n:, :].clone()",
         "self.k[..., -n:, :], self.v[..., -n:, :]",
         "transformer/test_rolling_cache.py::test_what_is_dropped_is_freed",

@@ -12,14 +12,14 @@ FAULTS = [
     ),
     Fault(
         "keys are stored before the values are known to fit",
-        "transformer/attention.py",
+        "transformer/cache.py",
         "k, v = torch.cat([self.k, k], dim=-2), torch.cat([self.v, v], dim=-2)",
         "self.k = k = torch.cat([self.k, k], dim=-2); v = torch.cat([self.v, v], dim=-2)",
         "transformer/test_refused_calls.py::test_values_of_another_width_are_refused_before_the_keys_are_stored",
     ),
     Fault(
         "a refused call leaves the count of dropped keys wrong",
-        "transformer/attention.py",
+        "transformer/cache.py",
         "cache.k, cache.v, cache.n_dropped = k, v, n_dropped",
         "cache.k, cache.v = k, v",
         "transformer/test_refused_calls.py::test_a_refused_piece_of_a_sequence_is_not_remembered",
@@ -33,7 +33,7 @@ FAULTS = [
     ),
     Fault(
         "zero times what stands in a padded place",
-        "transformer/padding.py",
+        "padding.py",
         "x.masked_fill(~(real[..., None] | x.isfinite()), 0.0)",
         "x * real[..., None]",
         "transformer/test_padding.py::test_what_stands_in_a_padded_place_reaches_no_real_token_and_no_gradient",

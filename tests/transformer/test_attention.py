@@ -349,7 +349,7 @@ CALLED_WRONG = {
     ),
     "padding elsewhere": (
         (X,), {"key_padding": YES[:2].to("meta")}, ValueError,
-        "key_padding must be on the device of x, cpu, got meta",
+        "key_padding must be on the device of the tokens, cpu, got meta",
     ),
 }  # fmt: skip
 

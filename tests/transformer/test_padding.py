@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tinyattn.families import Linformer
+from tinyattn.padding import finite_padding
 from tinyattn.patterns import Causal, Random, Window
 from tinyattn.transformer import (
     Decoder,
@@ -19,7 +20,6 @@ from tinyattn.transformer import (
     Shaw,
     StarTransformer,
 )
-from tinyattn.transformer.padding import finite_padding
 
 from ..close import assert_same
 from .tiny import SCHEMES, randn, scrambled, small, some_tokens

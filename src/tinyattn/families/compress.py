@@ -7,7 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.dense import attention
-from tinyattn.families.shapes import check_dtypes, check_heads, check_padding, check_sizes
+from tinyattn.families.shapes import check_dtypes, check_heads, check_sizes
+from tinyattn.padding import check_padding
 
 
 def compressed_attention(
@@ -125,7 +126,7 @@ class Linformer(nn.Module):
                 f"got {tuple(x.shape)}"
             )
         if key_padding is not None:
-            check_padding(key_padding, x.shape[:2])
+            check_padding(key_padding, x.shape[:2], x.device)
             x = x.masked_fill(~(key_padding[..., None] | x.isfinite()), 0.0)  # 0 · NaN is NaN
         q, k, v = (
             f(x).unflatten(2, (self.n_heads, -1)).transpose(1, 2)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tinyattn.dense import attention, check_mask, masked_softmax
 from tinyattn.families.shapes import check_dtypes, check_heads, check_sizes
+from tinyattn.padding import check_padding, finite_padding, real_only
 
 
 def grouped_attention(
@@ -103,17 +104,42 @@ class GroupedQueryAttention(nn.Module):
         self.out = nn.Linear(d_model, d_model)
 
     def forward(
-        self, x: Float[Tensor, "b n d_model"], *, mask: Bool[Tensor, "..."] | None = None
+        self,
+        x: Float[Tensor, "b n d_model"],
+        *,
+        mask: Bool[Tensor, "..."] | None = None,
+        key_padding: Bool[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d_model"]:
-        """Raises ValueError unless x is (b, n, d_model), and for masks as `grouped_attention`."""
+        """Attend from x to x.
+
+        Args:
+            x: token vectors.
+            mask: (n, n) or (b, 1 or h, n, n), True where a query may read.
+            key_padding: True where a token is real; what stands in the others reaches no real
+                token and no gradient.
+
+        Raises:
+            ValueError: unless x is (b, n, d_model), and if mask or key_padding do not fit.
+            TypeError: if mask or key_padding is not bool.
+        """
         if x.dim() != 3 or x.shape[-1] != self.query.in_features:
             raise ValueError(
                 f"x must be (b, n, d_model={self.query.in_features}), got {tuple(x.shape)}"
             )
+        if key_padding is not None:
+            check_padding(key_padding, x.shape[:2], x.device)
+            x = finite_padding(x, key_padding)
         q, k, v = (
             f(x).unflatten(2, (-1, self.d_head)).transpose(1, 2)
             for f in (self.query, self.key, self.value)
         )
+        if key_padding is not None:
+            if mask is not None:
+                _check_mask_of_heads(mask, q, k)
+            real = key_padding[:, None, None, :]
+            mask = real if mask is None else mask & real
+            # a weight of zero would not silence a product that has become infinite
+            k, v = (real_only(x, key_padding) for x in (k, v))
         return self.out(grouped_attention(q, k, v, mask).transpose(1, 2).flatten(2))
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
+from tinyattn.padding import check_padding
 
 
 def check_heads(q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None = None) -> None:
@@ -26,17 +27,7 @@ def check_heads(q: Tensor, k: Tensor, v: Tensor, key_padding: Tensor | None = No
         )
     check_dtypes(q=q, k=k, v=v)
     if key_padding is not None:
-        check_padding(key_padding, (k.shape[0], k.shape[2]))
-
-
-def check_padding(key_padding: Tensor, shape: tuple[int, ...]) -> None:
-    """Refuse a padding that is not one bool for each key: `shape` is (b, n_k)."""
-    if key_padding.dtype != torch.bool:
-        raise TypeError(f"key_padding must be bool, True = real, got {key_padding.dtype}")
-    if key_padding.shape != shape:
-        raise ValueError(
-            f"key_padding must be (b, n_k) = {tuple(shape)}, got {tuple(key_padding.shape)}"
-        )
+        check_padding(key_padding, (k.shape[0], k.shape[2]), k.device, each="key")
 
 
 def check_dtypes(**tensors: Tensor) -> None:

@@ -1,8 +1,9 @@
 """The Transformer, part by part, and the three models made of the parts."""
 
-from tinyattn.transformer.attention import KVCache, MultiHeadAttention
+from tinyattn.transformer.attention import MultiHeadAttention
 from tinyattn.transformer.axial import AxialPositions, AxialTransformer
 from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, Residual
+from tinyattn.transformer.cache import KVCache
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.etc import EtcPositions
 from tinyattn.transformer.feedforward import FeedForward

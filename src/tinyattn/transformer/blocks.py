@@ -8,10 +8,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.content.router import RulePerHead
-from tinyattn.transformer.attention import KVCache, MultiHeadAttention, unchanged_if_refused
+from tinyattn.padding import check_padding, finite_padding
+from tinyattn.transformer.attention import MultiHeadAttention
+from tinyattn.transformer.cache import KVCache, unchanged_if_refused
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.feedforward import FeedForward
-from tinyattn.transformer.padding import check_padding, finite_padding
 from tinyattn.transformer.positions import Positions
 
 

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from tinyattn.dense import attention
 from tinyattn.engine import sparse_attention
+from tinyattn.padding import check_padding, finite_padding
 from tinyattn.patterns import Global, Window
 from tinyattn.transformer.attention import MultiHeadAttention
-from tinyattn.transformer.padding import check_padding, finite_padding
 
 
 class LongformerAttention(nn.Module):

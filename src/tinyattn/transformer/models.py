@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from tinyattn.checks import whole_numbers
 from tinyattn.content.router import Router, RulePerHead, own_copy
 from tinyattn.patterns import Causal, Pattern
-from tinyattn.transformer.attention import KVCache, unchanged_if_refused
 from tinyattn.transformer.blocks import DecoderLayer, EncoderLayer, LayerCache, last_norm
+from tinyattn.transformer.cache import KVCache, unchanged_if_refused
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.embedding import Embedding
 from tinyattn.transformer.generate import evaluating, generate

@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.checks import whole_numbers
+from tinyattn.padding import check_padding, finite_padding
 from tinyattn.transformer.attention import MultiHeadAttention
-from tinyattn.transformer.padding import check_padding, finite_padding
 
 
 class StarTransformer(nn.Module):

@@ -7,12 +7,12 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from tinyattn.checks import whole_numbers
+from tinyattn.padding import check_padding
 from tinyattn.patterns import bp_transformer
 from tinyattn.patterns.tree import BinaryTree
 from tinyattn.transformer.blocks import EncoderLayer, last_norm
 from tinyattn.transformer.config import TransformerConfig
 from tinyattn.transformer.embedding import Embedding, check_token_ids
-from tinyattn.transformer.padding import check_padding
 from tinyattn.transformer.positions import Positions
 
 
