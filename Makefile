@@ -86,7 +86,7 @@ nightly: test results binder mutants $(if $(shell command -v npx),lighthouse)
 	TINYATTN_ALL_FAULTS=1 $(BIN)/pytest -n 2 --dist loadfile tests/test_planted.py tests/content/test_planted.py
 	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py $(NOTEBOOKS)
 	$(BIN)/python tools/grade_many.py
-	$(BIN)/python tools/flaky.py --more 2
+	$(BIN)/python tools/flaky.py package --more 2
 	@$(MAKE) --no-print-directory fresh
 
 release: .venv/test book fresh

@@ -46,6 +46,24 @@ EQUIVALENTS = [
         "that each function gets the same draws matters, and not which",
     ),
     Equivalent(
+        "show/settings.py",
+        "names = dict(zip(BY_KEY[key].parameters, values, strict=True))",
+        "names = dict(zip(BY_KEY[key].parameters, values, strict=False))",
+        "a setting whose atom has too few or too many numbers is refused when it is made",
+    ),
+    Equivalent(
+        "show/settings.py",
+        "mask = mask & ~unpack(self.erased, self.n)",
+        "mask = mask * ~unpack(self.erased, self.n)",
+        "a product of two tensors of bool is their conjunction",
+    ),
+    Equivalent(
+        "show/widgets.py",
+        "f\"{n} can be {', '.join(v)}\" for n, v in zip(self.names, self.labels, strict=True)",
+        "f\"{n} can be {', '.join(v)}\" for n, v in zip(self.names, self.labels, strict=False)",
+        "every name has its labels from the start",
+    ),
+    Equivalent(
         "show/pixels.py",
         "share = torch.where(seen == 0, 0.75, 0.55)",
         "share = torch.where(seen <= 0, 0.75, 0.55)",
@@ -307,9 +325,27 @@ EQUIVALENTS = [
     ),
     Equivalent(
         "transformer/attention.py",
+        "if self.pattern is not None or type(self.positions) is not Positions:",
+        "if self.pattern is not None or type(self.positions) != Positions:",
+        "a class is equal to itself alone",
+    ),
+    Equivalent(
+        "transformer/attention.py",
         "rule.check(int(j[-1]) + 1 if len(j) else 0)",
         "rule.check(int(j[-1]) + 1 if len(j) else 1)",
         "no rule is made for less than one token",
+    ),
+    Equivalent(
+        "transformer/generate.py",
+        "kept, where = logits.topk(top_k, dim=-1)",
+        "kept, where = logits.topk(top_k, dim=+1)",
+        "logits have two axes, so that the second is the last",
+    ),
+    Equivalent(
+        "transformer/star.py",
+        "if e.dim() != 3 or e.shape[1] == 0:",
+        "if e.dim() != 3 or e.shape[1] <= 0:",
+        "no axis is shorter than 0",
     ),
     Equivalent(
         "transformer/etc.py",

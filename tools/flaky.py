@@ -1,7 +1,9 @@
 """Run the suite again and again under other conditions, and compare what each test says.
 
-    python tools/flaky.py [--more 10] [--processes 2] [--without PATH ...] [PATH ...]
+    python tools/flaky.py [package] [programs] [--more 10] [--processes 2]
 
+`programs` are the tests that start browsers, JupyterLab, pytest or an installer all the time, and
+take several times as long; `package` is all the others.
 Each run has another order of files and of the tests in each, a thread count, and a set of the
 processor's instructions, which changes last digits. A test that passes here and fails there is
 told, with both conditions. Outcomes stay in _build/flaky until the package or the tests change: some
@@ -43,6 +45,25 @@ class Run:
     instructions: str
 
 
+STARTS_PROGRAMS = [
+    "tests/site",
+    "tests/tools",
+    "tests/test_package.py",
+    "tests/test_planted.py",
+    "tests/content/test_planted.py",
+    "tests/exercises/test_assignments.py",
+    "tests/exercises/test_grading.py",
+    "tests/show/test_pixels_in_browser.py",
+    "tests/show/test_studio_in_browser.py",
+    "tests/show/test_studio_with_a_kernel.py",
+    "tests/show/test_study_in_browser.py",
+    "tests/show/test_widgets_in_browser.py",
+    "tests/show/test_widgets_in_jupyterlab.py",
+]
+SUITES = {
+    "package": [f"--ignore={path}" for path in STARTS_PROGRAMS],
+    "programs": STARTS_PROGRAMS,
+}
 RUNS = [
     Run("as written", 1, "default"),
     Run("reversed", 2, "avx2"),
@@ -97,8 +118,12 @@ def pytest_sessionfinish(session: Any) -> None:
 # ----------------------------------------------------------------------------- the runs
 
 
-def run(one: Run, paths: list[str], without: list[str], processes: int, kept: Path) -> None:
-    """Run the suite under these conditions; what each test said goes to `kept`, with the seconds."""
+def run(one: Run, tests: list[str], processes: int, kept: Path) -> None:
+    """Run tests under these conditions; what each said goes to `kept`, with the seconds.
+
+    `tests` are arguments of pytest. As many processes as asked for share the threads.
+    """
+    processes = max(1, processes // one.threads)
     said = kept.with_suffix(".said")
     environment = {
         **os.environ,
@@ -109,8 +134,7 @@ def run(one: Run, paths: list[str], without: list[str], processes: int, kept: Pa
     }
     options = ["-p", "flaky", "-p", "no:cacheprovider", "-q", "--tb=short"]
     options += ["-n", str(processes), "--dist=loadfile"] if processes > 1 else []
-    options += [f"--ignore={path}" for path in without]
-    command = [sys.executable, "-m", "pytest", *options, *paths]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     start = time.monotonic()
     subprocess.run(command, cwd=ROOT, env=environment, check=False)
     if not said.is_file():
@@ -135,30 +159,23 @@ def describe(one: Run) -> str:
     return f"order {one.order}, {threads}, {one.instructions} instructions"
 
 
-def code_here(paths: list[str], without: list[str]) -> str:
-    """A digest of the package, the tests and the question, which outcomes belong to."""
+def code_here() -> str:
+    """A digest of the package and the tests, which outcomes belong to."""
     files = [*stamps.sources(), *sorted((ROOT / "tests").rglob("*.py"))]
-    text = " ".join([*paths, "without", *without, *map(stamps.digest, files)])
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(" ".join(map(stamps.digest, files)).encode()).hexdigest()[:12]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("paths", nargs="*", help="only these tests; without, all there are")
-    parser.add_argument("--without", nargs="+", default=[], help="not these tests")
-    parser.add_argument("--more", type=int, default=len(RUNS), help="runs to add to those kept")
-    parser.add_argument("--processes", type=int, default=2)
-    options = parser.parse_args()
-    folder = ROOT / "_build" / "flaky" / code_here(options.paths, options.without)
+def gathered(tests: list[str], more: int, processes: int, folder: Path) -> dict[str, Any]:
+    """What `folder` holds of a suite, after `more` runs of it, for the record."""
     folder.mkdir(parents=True, exist_ok=True)
-    found, lines, left = [], [], options.more
+    found, lines = [], []
     for place, one in enumerate(RUNS):
         kept = folder / f"{place}.json"
         if not kept.is_file():
-            if not left:
+            if not more:
                 continue
-            left -= 1
-            run(one, options.paths, options.without, options.processes, kept)
+            more -= 1
+            run(one, tests, processes, kept)
         content = json.loads(kept.read_text(encoding="utf-8"))
         found.append((one, content["said"]))
         counts = Counter(content["said"].values())
@@ -166,16 +183,28 @@ def main() -> int:
         print(f"{describe(one)}: {dict(counts)}", flush=True)
     differing = differences(found)
     print(*differing, f"{len(differing)} tests differ between {len(found)} runs", sep="\n")
-    record = {
-        "paths": options.paths or ["the whole suite"],
-        "without": options.without,
-        "runs": lines,
-        "differences": differing,
-        "stamp": stamps.stamp(stamps.sources()),
-    }
+    return {"runs": lines, "differences": differing}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("suites", nargs="*", help=f"{' and '.join(SUITES)}, if none is named")
+    parser.add_argument("--more", type=int, default=len(RUNS), help="runs to add to those kept")
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    unknown = set(options.suites) - set(SUITES)
+    if unknown:
+        parser.error(f"suites are {' and '.join(SUITES)}, got {', '.join(sorted(unknown))}")
+    folder = ROOT / "_build" / "flaky" / code_here()
+    suites = {}
+    for name, tests in SUITES.items():
+        more = options.more if name in (options.suites or SUITES) else 0
+        print(f"{name}:", flush=True)
+        suites[name] = gathered(tests, more, options.processes, folder / name)
+    record = {"suites": suites, "stamp": stamps.stamp(stamps.sources())}
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     RECORD.write_text(text, encoding="utf-8")
-    return int(bool(differing))
+    return int(any(suite["differences"] for suite in suites.values()))
 
 
 if __name__ == "__main__":

@@ -101,8 +101,17 @@ MORE_TESTS = {
         "transformer/test_rolling_cache.py",
         "transformer/test_patterns_in_models.py",
     ],
-    "transformer/embedding.py": ["transformer/test_models.py"],
-    "transformer/models.py": ["transformer/test_cache.py", "transformer/test_generate.py"],
+    "transformer/blocks.py": ["transformer/test_padding.py"],
+    "transformer/embedding.py": [
+        "transformer/test_axial.py",
+        "transformer/test_tree_layers.py",
+        "transformer/test_models.py",
+    ],
+    "transformer/models.py": [
+        "transformer/test_cache.py",
+        "transformer/test_generate.py",
+        "transformer/test_patterns_in_models.py",
+    ],
     "transformer/tree.py": ["transformer/test_tree_layers.py"],
 }
 # Modules that are not tried, and why; the appendix says so.

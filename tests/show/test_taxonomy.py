@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import FrozenInstanceError
+from html import escape
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
@@ -56,6 +57,16 @@ def test_a_link_is_called_what_the_chapter_is_called():
         cells = json.loads((ROOT / f"book/{chapter}.ipynb").read_text(encoding="utf-8"))["cells"]
         first = next("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
         assert re.match(r"# (.*)", first)[1] == title
+
+
+def test_a_family_leads_to_the_chapter_that_it_is_read_in_except_on_its_own_page():
+    page = html()
+    families = [node for node in TREE.walk() if node.parts and node.chapter]
+    assert {node.chapter for node in families} >= {"02_transformer", HERE, "07_atomic"}
+    for node in families:
+        link = f'<p>Read: <a href="{node.chapter}.html">'
+        after = page.split(f"<strong>{escape(node.name)}</strong>")[1].split("<strong>")[0]
+        assert (link in after) == (node.chapter != HERE), node.name
 
 
 def test_code_that_the_tree_names_can_be_imported():

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,15 +94,48 @@ def test_a_test_that_needs_another_before_it_is_found(tmp_path):
     ]
 
 
-def test_what_is_left_out_is_not_run_and_belongs_to_the_question(tmp_path, monkeypatch):
+def test_each_test_is_in_one_suite_and_what_is_named_exists():
+    assert set(flaky.SUITES) == {"package", "programs"}
+    left_out = {option.removeprefix("--ignore=") for option in flaky.SUITES["package"]}
+    assert left_out == set(flaky.SUITES["programs"])
+    assert all((flaky.ROOT / path).exists() for path in left_out)
+
+
+def test_what_opens_a_browser_is_among_the_programs():
+    listed = [flaky.ROOT / path for path in flaky.STARTS_PROGRAMS]
+    files = sorted((flaky.ROOT / "tests").rglob("test_*.py"))
+    asking = [f for f in files if re.search(r"def \w+\([^)]*\b(browser|page)\b", f.read_text())]
+    assert len(asking) >= 8
+    for file in asking:
+        assert any(path in (file, *file.parents) for path in listed), file
+
+
+def test_outcomes_of_a_suite_are_kept_and_more_runs_are_added(tmp_path, monkeypatch):
+    asked = []
+
+    def run(one, tests, processes, kept):
+        asked.append((one, tests, processes))
+        said = {"t": "failed" if one.threads > 1 else "passed", "s": "skipped"}
+        kept.write_text(json.dumps({"seconds": 3, "said": said}))
+
+    monkeypatch.setattr(flaky, "run", run)
+    first = flaky.gathered(["tests/site"], 1, 2, tmp_path / "programs")
+    assert first["differences"] == []
+    assert asked == [(flaky.RUNS[0], ["tests/site"], 2)]
+    both = flaky.gathered(["tests/site"], 1, 2, tmp_path / "programs")
+    assert asked[1:] == [(flaky.RUNS[1], ["tests/site"], 2)]
+    assert both["runs"][0] == first["runs"][0]
+    assert (both["runs"][1]["failed"], both["runs"][1]["skipped"]) == (1, 1)
+    assert [told.split(":")[0] for told in both["differences"]] == ["t"]
+    assert flaky.gathered(["tests/site"], 0, 2, tmp_path / "programs") == both
+
+
+def test_what_is_left_out_is_not_run(tmp_path, monkeypatch):
     for name in ("test_one.py", "test_two.py"):
         (tmp_path / name).write_text("def test_it():\n    pass\n")
     monkeypatch.setattr(flaky, "ROOT", tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(Path(flaky.__file__).parent))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     kept = tmp_path / "kept.json"
-    flaky.run(flaky.RUNS[0], [], ["test_two.py"], 1, kept)
+    flaky.run(flaky.RUNS[0], ["--ignore=test_two.py"], 1, kept)
     assert json.loads(kept.read_text())["said"] == {"test_one.py::test_it": "passed"}
-    monkeypatch.undo()
-    assert flaky.code_here([], ["tests/site"]) != flaky.code_here(["tests/site"], [])
-    assert flaky.code_here([], ["tests/site"]) != flaky.code_here([], [])

@@ -6,7 +6,7 @@ import torch
 from tinyattn.transformer import AxialPositions, AxialTransformer, TransformerConfig
 
 from ..close import assert_same
-from .tiny import randn, scrambled
+from .tiny import assert_begins_with, randn, scrambled
 
 CONFIG = TransformerConfig(vocab_size=5, d_model=8, n_heads=2, d_ff=16, n_layers=1)
 SHAPES = [(1, 1), (1, 5), (4, 1), (3, 5), (4, 4)]
@@ -86,3 +86,8 @@ def test_an_axial_model_refuses_what_is_no_picture_of_its_size():
         AxialTransformer(CONFIG, 3, 4, 1)(torch.zeros(1, 11, dtype=torch.long))
     with pytest.raises(ValueError, match="n_inner must be 1 or more, got 0"):
         AxialTransformer(CONFIG, 3, 4, 0)
+
+
+def test_rows_and_columns_begin_small():
+    positions = AxialPositions(50, 60, 64)
+    assert_begins_with(0.02, positions.rows, positions.columns)

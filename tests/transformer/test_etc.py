@@ -10,7 +10,13 @@ from tinyattn.transformer import Encoder, EtcPositions
 
 from .. import reference
 from ..close import assert_same
-from .tiny import randn, scrambled, small
+from .tiny import (
+    assert_begins_with,
+    assert_read_by_a_sparse_layer,
+    randn,
+    scrambled,
+    small,
+)
 
 SENTENCES = (3, 0, 4)  # behind 3 summaries; the text has two more tokens than they have
 
@@ -175,3 +181,12 @@ def test_labels_for_other_heads_are_refused():
 def test_a_config_cannot_know_the_global_tokens():
     with pytest.raises(TypeError, match="needs to know the global tokens, which a config does not"):
         Encoder(small(positions=EtcPositions))
+
+
+def test_labels_begin_as_long_as_one_whatever_the_width():
+    assert_begins_with(0.25, EtcPositions(d_head=16, n_global=1, max_distance=60).a_key)
+
+
+def test_labels_count_where_the_pattern_saves_work():
+    layer = MultiHeadAttention(8, 2, pattern=etc(2, 3), positions=EtcPositions(4, 2, 3))
+    assert_read_by_a_sparse_layer(scrambled(layer), randn(1, 400, 8))

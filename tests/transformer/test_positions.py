@@ -11,7 +11,7 @@ from tinyattn.transformer import Learned, Positions, Sinusoidal, sinusoidal_posi
 
 from .. import reference
 from ..close import assert_same
-from .tiny import randn, small
+from .tiny import assert_begins_with, randn, small
 
 
 @pytest.mark.parametrize("scheme", [Positions, Sinusoidal, Learned])
@@ -184,3 +184,7 @@ def test_learned_positions_that_cannot_be_are_refused():
         Learned(4, 1).embed(torch.zeros(1, 2, 6))
     with pytest.raises(ValueError, match=r"a start of 0 or more, got .* and start=-2"):
         Learned(4, 6).embed(torch.zeros(1, 2, 6), start=-2)
+
+
+def test_a_learned_table_begins_small():
+    assert_begins_with(0.02, Learned(100, 64).table)

@@ -12,7 +12,13 @@ from tinyattn.transformer import EdgeTypes, EtcPositions, RoPE, Shaw, T5Bias
 
 from .. import reference
 from ..close import assert_same
-from .tiny import randn, scrambled, small
+from .tiny import (
+    assert_begins_with,
+    assert_read_by_a_sparse_layer,
+    randn,
+    scrambled,
+    small,
+)
 
 
 def with_scheme(scheme, pattern=None, n_heads=2) -> MultiHeadAttention:
@@ -264,3 +270,15 @@ def test_vectors_of_pairs_do_not_overflow_in_half_precision(positions):
             vectors.fill_(40.0)
     bias = positions.score_bias(q, at, at, 0.125)  # 64 * 40 * 40 is 102,400, float16 ends at 65,504
     assert bool((bias == 12_800).all())
+
+
+def test_tables_begin_with_the_deviation_of_their_scheme():
+    shaw = Shaw(d_head=16, max_distance=100)
+    assert_begins_with(0.25, shaw.a_key, shaw.a_value)
+    assert_begins_with(1.0, T5Bias(n_heads=64, n_buckets=64).table)
+
+
+@pytest.mark.parametrize("positions", [Shaw(4, 3), T5Bias(2)])
+def test_distances_count_where_the_pattern_saves_work(positions):
+    layer = MultiHeadAttention(8, 2, pattern=Window(2), positions=positions)
+    assert_read_by_a_sparse_layer(scrambled(layer), randn(1, 400, 8))

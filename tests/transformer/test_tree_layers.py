@@ -13,7 +13,13 @@ from tinyattn.transformer import (
 )
 
 from ..close import assert_same
-from .tiny import randn, scrambled, small
+from .tiny import (
+    assert_begins_with,
+    assert_read_by_a_sparse_layer,
+    randn,
+    scrambled,
+    small,
+)
 
 CONFIG = TransformerConfig(vocab_size=11, d_model=8, n_heads=2, d_ff=16, n_layers=2)
 
@@ -165,3 +171,13 @@ UNREADABLE = {
 def test_what_a_tree_cannot_read_is_refused(tokens, padding, error, sentence):
     with pytest.raises(error, match=sentence):
         BPTransformer(small(), n=4, k=1)(tokens, key_padding=padding)
+
+
+def test_edge_types_begin_as_long_as_one_whatever_the_width():
+    assert_begins_with(0.25, EdgeTypes(bp_transformer(8, k=20), d_head=16).r)
+
+
+def test_edge_types_count_in_a_tree_that_is_worth_its_sparsity():
+    tree = bp_transformer(512, k=1)
+    layer = MultiHeadAttention(8, 2, pattern=tree, positions=EdgeTypes(tree, 4))
+    assert_read_by_a_sparse_layer(scrambled(layer), randn(1, tree.n_nodes, 8))

@@ -2,11 +2,13 @@
 
 from typing import TypeVar
 
+import pytest
 import torch
 from torch import nn
 
 from tinyattn.transformer import (
     Learned,
+    MultiHeadAttention,
     Positions,
     RoPE,
     Shaw,
@@ -14,6 +16,8 @@ from tinyattn.transformer import (
     T5Bias,
     TransformerConfig,
 )
+
+from ..close import assert_same
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -36,6 +40,26 @@ def some_tokens(*shape: int, seed: int = 0, vocab_size: int = 11) -> torch.Tenso
 def small(**changes: object) -> TransformerConfig:
     sizes = {"vocab_size": 11, "d_model": 8, "n_heads": 2, "d_ff": 12, "n_layers": 2}
     return TransformerConfig(**{**sizes, "max_len": 12, "max_distance": 2, **changes})
+
+
+def assert_read_by_a_sparse_layer(layer: MultiHeadAttention, x: torch.Tensor) -> None:
+    """Where the pattern saves work, positions that add to scores still count.
+
+    A layer that returns its weights computes all of them, and is what the other has to equal.
+    """
+    assert layer._pays(x.shape[1], x.shape[1])
+    assert_same(layer(x), layer(x, return_weights=True)[0])
+    plain = MultiHeadAttention(x.shape[-1], layer.n_heads, pattern=layer.pattern).double()
+    plain.load_state_dict(layer.state_dict(), strict=False)
+    assert not torch.allclose(layer(x), plain(x), atol=1e-3)
+
+
+def assert_begins_with(std: float, *tables: nn.Parameter) -> None:
+    """Drawn around zero with this deviation; the tables need some thousand numbers each."""
+    for table in tables:
+        x = table.detach().flatten()
+        assert float(x.std()) == pytest.approx(std, rel=0.1)
+        assert abs(float(x.mean())) < 0.1 * std
 
 
 def scrambled(module: Module, seed: int = 0) -> Module:

@@ -18,6 +18,7 @@ import mutants as trial
 import stamps
 from tinybook.checks import page, table
 
+OUTCOMES = ("passed", "failed", "skipped")
 SCORES = ("performance", "accessibility", "best-practices", "seo")
 
 
@@ -65,16 +66,17 @@ def untried(record: dict) -> dict[str, list[str]]:
 
 
 def flaky(record: dict) -> list[tuple[str, ...]]:
-    """A row for each run."""
-    outcomes = ("passed", "failed", "skipped")
+    """A row for each run of each suite."""
     return [
         (
+            name,
             run["order"],
             str(run["threads"]),
             run["instructions"],
-            *(str(run.get(outcome, 0)) for outcome in outcomes),
+            *(str(run.get(outcome, 0)) for outcome in OUTCOMES),
         )
-        for run in record["runs"]
+        for name, suite in record["suites"].items()
+        for run in suite["runs"]
     ]
 
 
@@ -137,7 +139,7 @@ class Records(SphinxDirective):
                 "with the same",
                 "when",
             ],
-            "flaky": ["order", "threads", "instructions", "passed", "failed", "skipped"],
+            "flaky": ["tests", "order", "threads", "instructions", *OUTCOMES],
             "binder": ["what", "how much"],
             "lighthouse": ["page", "screen", *SCORES, "kB"],
         }
@@ -147,7 +149,8 @@ class Records(SphinxDirective):
             rows = [(page(address), *rest) for address, *rest in rows]
         sentences = [made(record)] if "stamp" in record else []
         if name == "flaky":
-            sentences.append(f"Tests that said two things: {len(record['differences'])}.")
+            both = sum(len(suite["differences"]) for suite in record["suites"].values())
+            sentences.append(f"Tests that said two things: {both}.")
         old = stamps.stale(name, path.parent)
         sentences += [capital(f"{one}.") for one in old] or ["The code is the same now."]
         return [table(heads[name], rows), *(nodes.paragraph("", one) for one in sentences)]

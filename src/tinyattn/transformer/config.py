@@ -90,7 +90,9 @@ class TransformerConfig:
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
         if not 0 < self.layer_norm_eps < math.inf:
-            raise ValueError(f"layer_norm_eps must be above 0, got {self.layer_norm_eps}")
+            raise ValueError(
+                f"layer_norm_eps must be above 0 and finite, got {self.layer_norm_eps}"
+            )
         if not callable(self.activation):
             raise TypeError(
                 f"activation must be a function such as torch.relu, got {self.activation!r}"
