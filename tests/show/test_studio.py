@@ -440,6 +440,19 @@ def test_fewer_atoms_make_a_lighter_page_whose_menu_fits_them():
     assert len(studio.page_html()) < 12_000
 
 
+def test_a_preset_may_need_fewer_atoms_than_there_are():
+    studio = MaskStudio(Window(2), n=16, atoms=["window", "global", "dilated"])
+    keys = [preset["key"] for preset in studio.kit["presets"]]
+    assert keys == ["star_transformer", "longformer", "etc"]
+
+
+@pytest.mark.parametrize("given", [{"scores": torch.eye(6)}, {"tokens": list("abcdef")}])
+def test_scores_or_tokens_alone_fix_n(given):
+    studio = MaskStudio(Causal(), **given)
+    assert studio.kit["sizes"] == [6]
+    assert studio.more == []
+
+
 def test_scores_and_tokens_fix_n():
     scores = torch.randn(6, 6, generator=torch.Generator().manual_seed(0))
     studio = MaskStudio(Causal(), scores=scores, tokens=list("abcdef"))
@@ -463,6 +476,7 @@ def test_scores_and_tokens_fix_n():
         ({"pattern": "bigbird", "n": 1}, ValueError, "'bigbird' has no meaning on n=1"),
         ({"atoms": ["star"]}, ValueError, "an atom must be one of full, window"),
         ({"compare": ("full", "etc", "causal")}, ValueError, "or a pair without"),
+        ({"compare": ("full",)}, ValueError, "or a pair without"),
         ({"compare": ("full", "etc"), "pattern": Full()}, ValueError, "or a pair without"),
         ({"scores": torch.zeros(3, 4)}, ValueError, r"scores must be \(n, n\) and finite"),
         ({"scores": torch.full((3, 3), float("nan"))}, ValueError, "and finite"),
