@@ -205,6 +205,24 @@ EQUIVALENTS = [
     Equivalent("edge_list.py", "@staticmethod", "", STATIC),
     Equivalent(
         "edge_list.py",
+        "@dataclass(frozen=True)",
+        "@dataclass(frozen=False)",
+        "nothing writes to it; frozen is a promise to whoever reads the code",
+    ),
+    Equivalent(
+        "edge_list.py",
+        "EDGES_PAY = 10  # pairs of groups, which are products of matrices, that cost what one edge does",
+        "EDGES_PAY = 9  # pairs of groups, which are products of matrices, that cost what one edge does",
+        "lists and groups compute the same; which of them " + PACE,
+    ),
+    Equivalent(
+        "edge_list.py",
+        "return scores.softmax(dim=-1).masked_fill_(empty, 0.0)",
+        "return scores.softmax(dim=1).masked_fill_(empty, 0.0)",
+        "scores of one head have two axes, so that the second is the last",
+    ),
+    Equivalent(
+        "edge_list.py",
         "with torch.autocast(q.device.type, enabled=False):",
         "with torch.autocast(q.device.type, enabled=True):",
         NO_PRODUCTS,

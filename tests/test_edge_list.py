@@ -15,6 +15,7 @@ from .test_engine import assert_equals_dense, inputs, some_padding
 N = 301
 SCATTERED = {
     "few": Random(400, 2, seed=0),
+    "one each": Random(400, 1, seed=4),
     "none or more": Random(400, 3, seed=1) & Causal(),
     "with a window": Random(400, 3, seed=2) | Window(1),
     "far from each other": Random(400, 2, seed=3, exclude=Window(30)),

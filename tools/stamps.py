@@ -122,7 +122,7 @@ def stale(name: str, folder: Path = ROOT / "results") -> list[str]:
     for part, one in stamps_of(record).items():
         files = changed(one)
         if files:
-            what = f"{name} of {part}" if part else name
+            what = f"{name} of {part}: the record" if part else f"{name}: the record"
             more = f" and {len(files) - 3} more" if len(files) > 3 else ""
             since = f"of {one['date']}, at {one['commit']}"
             found.append(f"{what} ({since}) is older than {', '.join(files[:3])}{more}")

@@ -80,7 +80,7 @@ def edge_list(groups: Iterable[Group], n: int, n_k: int) -> EdgeList | None:
     for group in groups:
         if id(group.masks) not in longest:
             longest[id(group.masks)] = _longest(group)
-    width = max((longest[id(group.masks)] for group in groups), default=0)
+    width = max(longest[id(group.masks)] for group in groups)
     if EDGES_PAY * n * width >= sum(group.n_pairs for group in groups):
         return None
     keys = torch.arange(n)[:, None].expand(n, width).contiguous()  # filled up with itself
