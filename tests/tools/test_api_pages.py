@@ -8,6 +8,7 @@ from docutils import nodes
 
 import tinyattn
 from tinyattn.patterns import Window
+from tinyattn.show import Outline, draw_mask
 from tinybook import api, docstrings
 
 DOCSTRING = """What it is, with `code` in it.
@@ -69,6 +70,19 @@ def test_long_signatures_have_a_line_for_each_argument():
 
     assert api.signature("short", short) == "short(a: int, *rest: str, b=2, **more)"
     assert len(api.signature("attention", tinyattn.attention).splitlines()) > 5
+
+
+def test_a_long_default_is_called_by_its_name():
+    assert "tree: Node = TREE" in api.signature("Outline", Outline)
+
+    def anywhere(it=tuple(range(100))):
+        pass
+
+    assert api.signature("anywhere", anywhere) == "anywhere(it=...)"
+
+
+def test_types_are_called_what_their_users_call_them():
+    assert "ax: matplotlib.axes.Axes | None" in api.signature("draw_mask", draw_mask)
 
 
 def test_only_what_a_class_itself_says_is_shown_of_it():

@@ -7,6 +7,7 @@ shows every name of a module, and {api-index} the names of all modules with link
 """
 
 import inspect
+from collections.abc import Mapping
 from importlib import import_module
 from types import FunctionType, ModuleType
 
@@ -17,6 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 from tinybook import docstrings
 
 LINE = 88
+LONG = 40
 
 
 def public(module: ModuleType) -> list[str]:
@@ -36,12 +38,13 @@ def signature(name: str, thing: object) -> str:
         found = inspect.signature(thing)
     except ValueError:  # built-in
         return name
+    constants = vars(import_module(thing.__module__)) if hasattr(thing, "__module__") else {}
     parts, seen = [], set()
     for parameter in found.parameters.values():
         if parameter.kind == parameter.KEYWORD_ONLY and not seen & {"*", "*args"}:
             parts.append("*")
             seen.add("*")
-        parts.append(argument(parameter))
+        parts.append(argument(parameter, constants))
         seen.add("*args" if parameter.kind == parameter.VAR_POSITIONAL else "")
     gives = ""
     if not isinstance(thing, type) and found.return_annotation is not found.empty:
@@ -52,7 +55,8 @@ def signature(name: str, thing: object) -> str:
     return "\n".join([f"{name}(", *(f"    {part}," for part in parts), f"){gives}"])
 
 
-def argument(parameter: inspect.Parameter) -> str:
+def argument(parameter: inspect.Parameter, constants: Mapping[str, object]) -> str:
+    """As it is written: a default of many words by the name that its module has for it."""
     stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
     text = stars + parameter.name
     typed = parameter.annotation is not parameter.empty
@@ -61,6 +65,8 @@ def argument(parameter: inspect.Parameter) -> str:
     if parameter.default is not parameter.empty:
         default = parameter.default
         shown = default.__name__ if callable(default) else repr(default)
+        if len(shown) > LONG:
+            shown = next((name for name, it in constants.items() if it is default), "...")
         text += f" = {shown}" if typed else f"={shown}"
     return text
 
@@ -68,7 +74,13 @@ def argument(parameter: inspect.Parameter) -> str:
 def in_words(annotation: object) -> str:
     """A type as it was written."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    for module in ("jaxtyping.", "collections.abc.", "torch.nn.modules.module.", "tinyattn."):
+    for module in (
+        "jaxtyping.",
+        "collections.abc.",
+        "torch.nn.modules.module.",
+        "_axes.",
+        "tinyattn.",
+    ):
         text = text.replace(module, "")
     return text.replace("'", '"')
 
