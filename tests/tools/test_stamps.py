@@ -52,7 +52,7 @@ def test_words_and_layout_make_nothing_old(file, old, new):
 def test_a_change_of_the_code_makes_its_record_old(file, old, new):
     file.write_text(CODE.replace(old, new))
     [sentence] = stale()
-    assert sentence.startswith("mutants of module.py (of ")
+    assert sentence.startswith("mutants of module.py: the record (of ")
     assert sentence.endswith("is older than src/module.py")
 
 
