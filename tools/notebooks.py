@@ -74,14 +74,19 @@ import sys
 
 if "google.colab" in sys.modules:
     ![ -d /content/book ] || git clone --quiet --depth 1 --branch {branch} {url} /content/book
-    %pip install --quiet /content/book
-    %cd -q /content/book/book"""
+    %pip install --quiet /content/book myst-nb
+    %cd -q /content/book/{folder}"""
 
 
-def colab_source() -> str:
-    """The cell that makes a chapter run on Colab, for the repository that _config.yml names."""
+def colab_source(path: Path) -> str:
+    """The cell that makes a notebook run on Colab, for the repository that _config.yml names.
+
+    myst-nb is what chapters glue their numbers with; the package itself does without it.
+    """
     repository = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]
-    return COLAB.format(url=repository["url"], branch=repository["branch"])
+    inside = is_of_the_book(path) and path.resolve().is_relative_to(ROOT)
+    folder = path.resolve().parent.relative_to(ROOT).as_posix() if inside else "book"
+    return COLAB.format(url=repository["url"], branch=repository["branch"], folder=folder)
 
 
 def is_for_colab(cell: NotebookNode) -> bool:
@@ -92,17 +97,21 @@ def is_of_the_book(path: Path) -> bool:
     return (ROOT / "book") in path.resolve().parents
 
 
-def add_colab(notebook: NotebookNode, name: str) -> None:
+def add_colab(notebook: NotebookNode, path: Path) -> None:
     """Put the cell for Colab after the title, in place of the one that is there."""
     notebook.cells = [cell for cell in notebook.cells if not is_for_colab(cell)]
-    cell = new_code_cell(colab_source(), id=f"{name}-colab".replace("_", "-"))
+    cell = new_code_cell(colab_source(path), id=f"{path.stem}-colab".replace("_", "-"))
     cell.metadata["tags"] = ["colab", "remove-cell"]
     notebook.cells.insert(1, cell)
 
 
 def code_digest(notebook: NotebookNode) -> str:
-    """What changes when a cell of code does, and when nothing else does."""
-    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    """What changes when a cell of code does, and when nothing else does.
+
+    The cell for Colab does not count: it does nothing where a chapter is timed.
+    """
+    cells = [cell for cell in notebook.cells if not is_for_colab(cell)]
+    code = [cell.source for cell in cells if cell.cell_type == "code"]
     return hashlib.sha256("\0".join(code).encode()).hexdigest()[:12]
 
 
@@ -151,7 +160,7 @@ def problems(path: Path) -> list[str]:
     code = [cell for cell in read(path).cells if cell.cell_type == "code"]
     for cell in code:
         found += [f"{cell.get('id', '?')}: {problem}" for problem in _cell_problems(cell)]
-    if is_of_the_book(path) and (not code or code[0].source != colab_source()):
+    if is_of_the_book(path) and (not code or code[0].source != colab_source(path)):
         found.append(f"does not start on Colab: run python tools/notebooks.py normalise {path}")
     if n_missing := sum(cell.execution_count is None for cell in code if not is_for_colab(cell)):
         found.append(
@@ -195,6 +204,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("action", choices=["execute", "normalise", "check"])
     parser.add_argument("notebooks", nargs="+", type=Path)
     args = parser.parse_args(arguments)
+    if missing := [str(path) for path in args.notebooks if not path.is_file()]:
+        parser.error(f"there is no {', '.join(missing)}; a chapter is book/01_attention.ipynb")
     failed = False
     for path in args.notebooks:
         if args.action == "check":
@@ -204,7 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             notebook = execute(path) if args.action == "execute" else read(path)
             if is_of_the_book(path):
-                add_colab(notebook, path.stem)
+                add_colab(notebook, path)
             path.write_text(normalise(notebook, path.stem), encoding="utf-8", newline="\n")
     return int(failed)
 

@@ -1,13 +1,17 @@
 """tools/notebooks.py: normal form, and what it refuses. Each refusal is tried on a bad notebook."""
 
+import ast
 import json
 import sys
+from importlib.metadata import packages_distributions, requires
 
 import nbformat
 import pytest
 import yaml
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import notebooks
 
@@ -204,10 +208,10 @@ class Shell:
         self.asked.append(f"{name} {line}")
 
 
-def run_colab_cell(modules, monkeypatch):
+def run_colab_cell(modules, monkeypatch, name="book/01_attention.ipynb"):
     shell = Shell()
     monkeypatch.setattr(sys, "modules", {**sys.modules, **dict.fromkeys(modules)})
-    source = TransformerManager().transform_cell(notebooks.colab_source())
+    source = TransformerManager().transform_cell(notebooks.colab_source(notebooks.ROOT / name))
     exec(source, {"get_ipython": lambda: shell})  # noqa: S102
     return shell.asked
 
@@ -221,8 +225,42 @@ def test_the_cell_for_colab_fetches_installs_and_goes_to_the_chapters(monkeypatc
     fetch, install, go = run_colab_cell(["google.colab"], monkeypatch)
     assert f" {url} " in fetch
     assert install.split()[0] == "pip"
-    assert install.split()[-1] == fetch.split()[-1]
+    assert install.split()[-2] == fetch.split()[-1]
     assert go == f"cd -q {fetch.split()[-1]}/book"
+
+
+def test_the_cell_for_colab_goes_to_the_folder_of_its_notebook(monkeypatch):
+    name = "book/appendices/instructors.ipynb"
+    *_, go = run_colab_cell(["google.colab"], monkeypatch, name)
+    assert go.endswith("/book/book/appendices")
+
+
+def brought_by(name, found):
+    """A package and all that it requires, by the names they are installed under."""
+    name = canonicalize_name(name)
+    if name not in found:
+        found.add(name)
+        for line in requires(name) or ():
+            wanted = Requirement(line)
+            if wanted.marker is None or wanted.marker.evaluate({"extra": ""}):
+                brought_by(wanted.name, found)
+    return found
+
+
+def test_what_a_notebook_imports_is_installed_by_its_cell_for_colab(monkeypatch):
+    _, install, _ = run_colab_cell(["google.colab"], monkeypatch)
+    installed = brought_by("tinyattn", set())
+    for name in install.split()[-1:]:
+        brought_by(name, installed)
+    packages = packages_distributions()
+    for path in sorted((notebooks.ROOT / "book").rglob("[!.]*.ipynb")):
+        code = [cell.source for cell in notebooks.read(path).cells if cell.cell_type == "code"]
+        for node in ast.walk(ast.parse("\n".join(map(TransformerManager().transform_cell, code)))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            for module in {name.split(".")[0] for name in names} - sys.stdlib_module_names:
+                by = {canonicalize_name(one) for one in packages.get(module, ())}
+                assert module == "google" or by & installed, (path.name, module)
 
 
 def test_a_notebook_of_the_book_gets_the_cell_for_colab_once(write, monkeypatch, tmp_path):
