@@ -1,4 +1,4 @@
-# Each command sets up what it needs in .venv, and is quick the second time. `make help` lists them.
+# Each command sets up what it needs in .venv, the first time. `make help` lists them.
 
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python tools/supported_python.py 2>/dev/null && echo $$python && break; done)

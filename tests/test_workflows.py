@@ -88,3 +88,13 @@ def test_make_targets_that_workflows_run_exist():
         for step in steps(yaml.safe_load(path.read_text(encoding="utf-8"))):
             for words in re.findall(r"^make (.*)$", step.get("run", ""), re.MULTILINE):
                 assert set(re.sub(r"\w+=(\S*{{.*?}}|\S+)", "", words).split()) <= targets, words
+
+
+def test_pages_are_built_where_the_history_is(workflow):
+    name, _, content = workflow
+    depths = [
+        step["with"].get("fetch-depth")
+        for step in steps(content)
+        if "checkout" in step.get("uses", "")
+    ]
+    assert depths == [0] or name not in ("pages", "release")

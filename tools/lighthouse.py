@@ -62,6 +62,8 @@ def main() -> None:
 
     if not (SITE / "index.html").is_file():
         sys.exit(f"no pages in {SITE}: run `make book` first")
+    if not os.environ.get("LIGHTHOUSE") and not shutil.which("npx"):
+        sys.exit("Lighthouse needs node: there is no npx here")
     now, rows = stamps.stamp(stamps.of_pages()), []
     with Server(SITE) as server:
         for page in PAGES:

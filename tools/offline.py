@@ -14,7 +14,13 @@ from release import version
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "_build" / "html"
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # the first date that a zip can hold
-LEFT_OUT = {".buildinfo", ".nojekyll", "objects.inv"}
+LEFT_OUT = {
+    ".buildinfo",
+    ".nojekyll",
+    "objects.inv",
+    "webpack-macros.html",  # the theme's templates
+    "sbt-webpack-macros.html",
+}
 
 
 def pack(site: Path, folder: Path) -> Path:
@@ -28,9 +34,11 @@ def pack(site: Path, folder: Path) -> Path:
     name = f"tinyattn-book-{version()}"
     archive = folder / f"{name}.zip"
     with ZipFile(archive, "w", ZIP_DEFLATED, compresslevel=9) as packed:
-        for file in sorted(site.rglob("*")):
+        pages = {file.relative_to(site).as_posix(): file for file in site.rglob("*")}
+        licences = {file.name: file for file in ROOT.glob("LICENSE*")}
+        for path, file in sorted((pages | licences).items()):
             if file.is_file() and file.name not in LEFT_OUT:
-                entry = ZipInfo(f"{name}/{file.relative_to(site).as_posix()}", EARLIEST)
+                entry = ZipInfo(f"{name}/{path}", EARLIEST)
                 entry.compress_type = ZIP_DEFLATED
                 entry.external_attr = 0o644 << 16
                 packed.writestr(entry, file.read_bytes())

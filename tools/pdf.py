@@ -11,6 +11,7 @@ Chinese words are boxes.
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,6 +105,15 @@ def lead_inside(writer: PdfWriter, starts: dict[str, int]) -> None:
             page["/Annots"].extend(kept)
 
 
+def problem() -> str | None:
+    """Why nothing can be printed here, or None."""
+    sys.path.append(str(ROOT))
+    from tests.browser import EXECUTABLES
+
+    found = any(map(shutil.which, EXECUTABLES))
+    return None if found else "no Chromium or Chrome found: the book is printed by one"
+
+
 def make(site: Path, folder: Path) -> Path:
     """Print the built pages of `site` as one file in `folder`; returns its path."""
     sys.path.append(str(ROOT))
@@ -130,6 +140,8 @@ def make(site: Path, folder: Path) -> Path:
 def main() -> None:
     if not (SITE / "index.html").is_file():
         sys.exit(f"no pages in {SITE}: run `make book` first")
+    if reason := problem():
+        sys.exit(reason)
     make(SITE, ROOT / "_build")
 
 

@@ -3,8 +3,8 @@
     python tools/release.py [--tag v0.1.0]     after `make book`
 
 The wheel and the sdist, the built pages as one archive that opens from disk and as one PDF, the
-notebooks as an archive that runs where the wheel is installed, and SHA256SUMS over all of them. With a tag, only if that is
-the version and the changelog does not call it unreleased.
+notebooks as an archive that runs where the wheel is installed, and SHA256SUMS over all of them. With
+a tag, only if that is the version and the changelog does not call it unreleased.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ EARLIEST = (1980, 1, 1, 0, 0, 0)  # the first date that a zip can hold
 NOTEBOOKS = ["book/**/*.ipynb", "results/*", "_toc.yml", "requirements.txt", "LICENSE*"]
 HOW_TO = """Chapters of the book, version {version}. With Python 3.11, 3.12 or 3.13, in this folder:
 
-    pip install -r requirements.txt tinyattn-{version}-py3-none-any.whl jupyterlab
+    pip install -r requirements.txt ../tinyattn-{version}-py3-none-any.whl jupyterlab
     jupyter lab book/intro.ipynb
 
-The wheel lies beside this archive in the release.
+The wheel is a file of the same release: put it beside this folder.
 """
 
 
@@ -79,6 +79,8 @@ def main() -> None:
     import offline
     import pdf
 
+    if reason := pdf.problem():
+        sys.exit(reason)
     folder, site = ROOT / "dist", ROOT / "_build" / "html"
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "build", "--outdir", folder, ROOT], check=True)

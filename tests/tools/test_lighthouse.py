@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 import lighthouse
 
 
@@ -21,3 +23,12 @@ def test_what_is_stored_holds_every_page_on_both_screens_and_none_with_a_barrier
     for other in ("best-practices", "seo"):
         assert min(row[other] for row in stored["rows"]) >= 95
     assert min(row["performance"] for row in stored["rows"] if row["screen"] == "desktop") >= 90
+
+
+def test_without_node_it_says_so(tmp_path, monkeypatch):
+    (tmp_path / "index.html").write_text("")
+    monkeypatch.setattr(lighthouse, "SITE", tmp_path)
+    monkeypatch.delenv("LIGHTHOUSE", raising=False)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(SystemExit, match="needs node"):
+        lighthouse.main()

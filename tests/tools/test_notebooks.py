@@ -283,3 +283,9 @@ def test_the_cell_for_colab_is_not_numbered_when_a_chapter_is_executed(write, mo
     assert notebooks.problems(path) == []
     cells = json.loads(path.read_text())["cells"]
     assert [cell.get("execution_count", "text") for cell in cells] == ["text", None, 1]
+
+
+def test_a_notebook_that_is_not_there_is_named(capsys):
+    with pytest.raises(SystemExit):
+        notebooks.main(["check", "book/NAME.ipynb"])
+    assert "there is no book/NAME.ipynb" in capsys.readouterr().err

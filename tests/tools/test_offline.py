@@ -11,7 +11,7 @@ import offline
 def site(tmp_path):
     folder = tmp_path / "html"
     (folder / "book").mkdir(parents=True)
-    for name in ("index.html", "book/intro.html", ".buildinfo"):
+    for name in ("index.html", "book/intro.html", ".buildinfo", "webpack-macros.html"):
         (folder / name).write_text(name, encoding="utf-8")
     return folder
 
@@ -21,7 +21,8 @@ def test_everything_lies_in_one_folder_named_after_the_version(site, tmp_path):
     name = f"tinyattn-book-{offline.version()}"
     assert archive.name == f"{name}.zip"
     with ZipFile(archive) as packed:
-        assert packed.namelist() == [f"{name}/book/intro.html", f"{name}/index.html"]
+        files = ["LICENSE", "LICENSE-text", "book/intro.html", "index.html"]
+        assert packed.namelist() == [f"{name}/{file}" for file in files]
         assert packed.read(f"{name}/index.html") == b"index.html"
 
 

@@ -72,3 +72,11 @@ def test_without_pages_it_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(pdf, "SITE", Path(tmp_path))
     with pytest.raises(SystemExit, match="make book"):
         pdf.main()
+
+
+def test_without_a_browser_it_says_so(tmp_path, monkeypatch):
+    (tmp_path / "index.html").write_text("")
+    monkeypatch.setattr(pdf, "SITE", tmp_path)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(SystemExit, match="no Chromium or Chrome found"):
+        pdf.main()

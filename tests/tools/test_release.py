@@ -49,6 +49,22 @@ def test_the_notebooks_are_all_there_with_what_they_load(notebooks):
     assert {"results/digits.json", "requirements.txt", "README.txt", "LICENSE-text"} <= names
 
 
+def test_the_wheel_is_named_where_it_lies_beside_the_unpacked_folder(notebooks):
+    with ZipFile(notebooks) as packed:
+        [name] = [name for name in packed.namelist() if name.endswith("/README.txt")]
+        text = packed.read(name).decode()
+    assert f" ../tinyattn-{release.version()}-py3-none-any.whl " in text
+
+
+def test_without_a_browser_a_release_stops_before_anything_is_built(monkeypatch, tmp_path):
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    monkeypatch.setattr("pdf.problem", lambda: "no browser")
+    monkeypatch.setattr(sys, "argv", ["release.py"])
+    with pytest.raises(SystemExit, match="no browser"):
+        release.main()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_unpacked_notebooks_find_their_results_beside_an_installed_package(notebooks, tmp_path):
     with ZipFile(notebooks) as packed:
         packed.extractall(tmp_path)
@@ -101,6 +117,7 @@ def test_a_release_holds_all_that_the_changelog_names(monkeypatch, tmp_path):
     monkeypatch.setattr(release, "version", lambda: "0.1.0")
     monkeypatch.setattr(release.subprocess, "run", build)
     monkeypatch.setattr("offline.pack", writes("tinyattn-book-0.1.0.zip"))
+    monkeypatch.setattr("pdf.problem", lambda: None)
     monkeypatch.setattr("pdf.make", writes("tinyattn-book-0.1.0.pdf"))
     monkeypatch.setattr(sys, "argv", ["release.py"])
     release.main()

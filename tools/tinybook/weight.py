@@ -24,6 +24,11 @@ MATHJAX_PARTS = [
 ]
 
 
+MATHJAX_NOTICE = """MathJax 3, by The MathJax Consortium, under the Apache License, Version 2.0:
+https://www.apache.org/licenses/LICENSE-2.0
+"""
+
+
 def finish(app, exception) -> None:
     if exception is None and app.builder.format == "html":
         static = Path(app.outdir) / "_static"
@@ -41,6 +46,7 @@ def copy_mathjax(target: Path) -> None:
         (target / part).parent.mkdir(parents=True, exist_ok=True)
         if not (target / part).exists():
             copy(source / part, target / part)
+    (target / "NOTICE").write_text(MATHJAX_NOTICE, encoding="utf-8")
 
 
 def drop_source_maps(static: Path) -> None:
