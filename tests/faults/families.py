@@ -139,8 +139,8 @@ FAULTS = [
     Fault(
         "padding enters the mixtures",
         "families/compress.py",
-        "k, v = k.masked_fill(absent, 0.0), v.masked_fill(absent, 0.0)",
-        "v = v.masked_fill(absent, 0.0)",
+        "k, v = (real_only(x, key_padding) for x in (k, v))",
+        "v = real_only(v, key_padding)",
         OF_COMPRESS + "padding_changes_nothing_whatever_stands_there",
     ),
     Fault(
@@ -236,7 +236,7 @@ FAULTS = [
     ),
     Fault(
         "a mask of three axes falls on groups of heads",
-        "families/heads.py",
+        "dense.py",
         "if mask.dim() not in (2, 4):",
         "if False:",
         OF_HEADS + "what_does_not_fit_is_refused",

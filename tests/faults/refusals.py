@@ -2,7 +2,51 @@
 
 from tests.faults.fault import Fault
 
+OF_PADDING = "transformer/test_padding.py::test_"
+
 FAULTS = [
+    Fault(
+        "a padded number whose square is infinite stays",
+        "padding.py",
+        "torch.finfo(x.dtype).max ** 0.25",
+        "torch.finfo(x.dtype).max ** 0.75",
+        OF_PADDING + "large_padding_reaches_no_real_token_and_no_gradient",
+    ),
+    Fault(
+        "padding of ordinary size is zeroed as well",
+        "padding.py",
+        "torch.finfo(x.dtype).max ** 0.25",
+        "torch.finfo(x.dtype).max ** 0.1",
+        OF_PADDING + "padding_of_ordinary_size_is_left_as_it_is",
+    ),
+    Fault(
+        "global tokens weigh padded values that became infinite with zero",
+        "transformer/longformer.py",
+        "k, v = (real_only(x, key_padding) for x in (k, v))",
+        "pass",
+        OF_PADDING + "values_that_become_infinite_are_read_by_nobody",
+    ),
+    Fault(
+        "grouped queries weigh padded values that became infinite with zero",
+        "families/heads.py",
+        "k, v = (real_only(x, key_padding) for x in (k, v))",
+        "pass",
+        OF_PADDING + "values_that_become_infinite_are_read_by_nobody",
+    ),
+    Fault(
+        "a Linformer projects padded numbers of any size",
+        "families/compress.py",
+        "x = finite_padding(x, key_padding)",
+        "pass",
+        OF_PADDING + "what_stands_in_a_padded_place_reaches_no_real_token_and_no_gradient",
+    ),
+    Fault(
+        "a mask of heads is asked for its axes before it is known to be a tensor",
+        "dense.py",
+        "    _check_bool(mask)\n    if mask.dim()",
+        "    if mask.dim()",
+        "transformer/test_refused_calls.py::test_a_mask_that_is_no_tensor_is_refused_with_the_way_out",
+    ),
     Fault(
         "a refused call of a layer stays in its cache",
         "transformer/attention.py",
@@ -11,10 +55,24 @@ FAULTS = [
         "transformer/test_refused_calls.py::test_a_refused_piece_of_a_sequence_is_not_remembered",
     ),
     Fault(
-        "keys are stored before the values are known to fit",
+        "a cache takes three keys and two values",
         "transformer/cache.py",
-        "k, v = torch.cat([self.k, k], dim=-2), torch.cat([self.v, v], dim=-2)",
-        "self.k = k = torch.cat([self.k, k], dim=-2); v = torch.cat([self.v, v], dim=-2)",
+        "k.dim() != 4 or v.dim() != 4 or k.shape[:3] != v.shape[:3]",
+        "k.dim() != 4 or v.dim() != 4",
+        "transformer/test_refused_calls.py::test_a_cache_takes_one_value_for_each_key_from_the_first_on",
+    ),
+    Fault(
+        "the last no keys are all of them",
+        "transformer/cache.py",
+        "self.k[..., first:, :].clone(), self.v[..., first:, :].clone()",
+        "self.k[..., -n:, :].clone(), self.v[..., -n:, :].clone()",
+        "transformer/test_rolling_cache.py::test_the_last_n_keys_are_kept_and_the_others_counted",
+    ),
+    Fault(
+        "values of another width meet the old ones in a product",
+        "transformer/cache.py",
+        "self.v.shape[3] != v.shape[3]",
+        "False",
         "transformer/test_refused_calls.py::test_values_of_another_width_are_refused_before_the_keys_are_stored",
     ),
     Fault(
@@ -34,7 +92,7 @@ FAULTS = [
     Fault(
         "zero times what stands in a padded place",
         "padding.py",
-        "x.masked_fill(~(real[..., None] | x.isfinite()), 0.0)",
+        "x.masked_fill(~(real[..., None] | harmless), 0.0)",
         "x * real[..., None]",
         "transformer/test_padding.py::test_what_stands_in_a_padded_place_reaches_no_real_token_and_no_gradient",
     ),

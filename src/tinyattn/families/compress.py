@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tinyattn.dense import attention
 from tinyattn.families.shapes import check_dtypes, check_heads, check_sizes
-from tinyattn.padding import check_padding
+from tinyattn.padding import check_padding, finite_padding, real_only
 
 
 def compressed_attention(
@@ -69,8 +69,7 @@ def compressed_attention(
             f"got {mix_keys.shape[-2]} and {mix_values.shape[-2]}"
         )
     if key_padding is not None:
-        absent = ~key_padding[:, None, :, None]
-        k, v = k.masked_fill(absent, 0.0), v.masked_fill(absent, 0.0)
+        k, v = (real_only(x, key_padding) for x in (k, v))
     return attention(q, mix_keys @ k, mix_values @ v)
 
 
@@ -112,7 +111,7 @@ class Linformer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b n d_model"], *, key_padding: Bool[Tensor, "b n"] | None = None
     ) -> Float[Tensor, "b n d_model"]:
-        """NaN in padded tokens of x counts as zero.
+        """NaN and numbers too large in padded tokens of x count as zero.
 
         Raises:
             ValueError: if x is not (b, n, d_model) or longer than the mixtures, or key_padding
@@ -127,7 +126,7 @@ class Linformer(nn.Module):
             )
         if key_padding is not None:
             check_padding(key_padding, x.shape[:2], x.device)
-            x = x.masked_fill(~(key_padding[..., None] | x.isfinite()), 0.0)  # 0 · NaN is NaN
+            x = finite_padding(x, key_padding)
         q, k, v = (
             f(x).unflatten(2, (self.n_heads, -1)).transpose(1, 2)
             for f in (self.query, self.key, self.value)
