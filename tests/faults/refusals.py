@@ -6,6 +6,62 @@ OF_PADDING = "transformer/test_padding.py::test_"
 
 FAULTS = [
     Fault(
+        "learned mixtures are refused under autocast",
+        "families/shapes.py",
+        "weight.to(x.dtype) if on else weight",
+        "weight",
+        "families/test_autocast.py::test_layers",
+    ),
+    Fault(
+        "autocast makes products of widened tensors narrow",
+        "families/shapes.py",
+        "return torch.autocast(device, enabled=False)",
+        "return nullcontext()",
+        "families/test_autocast.py::test_sums_of_a_long_sequence_stay_in_float32",
+    ),
+    Fault(
+        "queries far below zero lose their gradient",
+        "families/linear.py",
+        "return elu_features(q - _top(q)), real",
+        "return elu_features(q), real",
+        "families/test_linear.py::test_channels_far_below_zero_have_the_gradients_of_float64",
+    ),
+    Fault(
+        "keys far below zero lose their gradient",
+        "families/linear.py",
+        "    tops = _top(k)  #",
+        "    tops = _top(k) * 0  #",
+        "families/test_linear.py::test_channels_far_below_zero_have_the_gradients_of_float64",
+    ),
+    Fault(
+        "the largest key of the future divides those of the past",
+        "families/linear.py",
+        "    if causal:\n        tops = tops.cummax(dim=2).values",
+        "    if causal:\n        tops = tops.amax(dim=2, keepdim=True).expand_as(tops)",
+        "families/test_linear.py::test_keys_of_the_future_do_not_make_those_of_the_past_vanish",
+    ),
+    Fault(
+        "padded keys set the scale of the real ones",
+        "families/linear.py",
+        "tops = tops.where(key_padding[:, None, :, None], lowest)",
+        "pass",
+        "families/test_linear.py::test_padded_keys_far_above_the_others_do_not_make_them_vanish",
+    ),
+    Fault(
+        "a state divides by what has no reciprocal",
+        "families/linear.py",
+        "q = q - _top(q)  # a factor of both sums",
+        "pass",
+        "families/test_linear.py::test_channels_far_below_zero_have_the_gradients_of_float64",
+    ),
+    Fault(
+        "a narrow curve is squared before it is divided",
+        "families/prior.py",
+        "return (-(away**2) / 2)",
+        "return (-((away * spread) ** 2) / (2 * spread**2))",
+        "families/test_prior.py::test_any_spread_that_a_float_can_be_gives_a_curve",
+    ),
+    Fault(
         "a padded number whose square is infinite stays",
         "padding.py",
         "torch.finfo(x.dtype).max ** 0.25",

@@ -7,7 +7,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.dense import attention
-from tinyattn.families.shapes import check_dtypes, check_heads, check_sizes
+from tinyattn.families.shapes import (
+    cast_with,
+    check_dtypes,
+    check_heads,
+    check_sizes,
+    without_autocast,
+)
 from tinyattn.padding import check_padding, finite_padding, real_only
 
 
@@ -55,6 +61,7 @@ def compressed_attention(
         True
     """
     check_heads(q, k, v, key_padding)
+    mix_keys, mix_values = cast_with(q, mix_keys, mix_values)
     check_dtypes(q=q, mix_keys=mix_keys, mix_values=mix_values)
     h, n_k = k.shape[1:3]
     for name, mix in (("mix_keys", mix_keys), ("mix_values", mix_values)):
@@ -70,7 +77,8 @@ def compressed_attention(
         )
     if key_padding is not None:
         k, v = (real_only(x, key_padding) for x in (k, v))
-    return attention(q, mix_keys @ k, mix_values @ v)
+    with without_autocast(q):  # or the mixtures alone would be in half precision
+        return attention(q, mix_keys @ k, mix_values @ v)
 
 
 class Linformer(nn.Module):

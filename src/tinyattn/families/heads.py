@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.dense import attention, check_mask_of_heads, masked_softmax
-from tinyattn.families.shapes import check_dtypes, check_heads, check_sizes
+from tinyattn.families.shapes import cast_with, check_dtypes, check_heads, check_sizes
 from tinyattn.padding import check_padding, finite_padding, real_only
 
 
@@ -174,6 +174,7 @@ def talking_heads_attention(
     """
     check_heads(q, k, k)
     check_heads(v, v, v)
+    mix_scores, mix_weights = cast_with(q, mix_scores, mix_weights)
     check_dtypes(q=q, v=v, mix_scores=mix_scores, mix_weights=mix_weights)
     if v.shape[0] != k.shape[0] or v.shape[2] != k.shape[2]:
         raise ValueError(
