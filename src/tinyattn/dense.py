@@ -128,17 +128,35 @@ def masked_softmax(
 
 def check_mask(mask: Tensor, shape: torch.Size, device: torch.device) -> None:
     """Refuse a mask that is not bool, or does not broadcast to the scores' shape."""
+    _check_bool(mask)
+    _check_fits("mask", mask, shape, device)
+
+
+def check_mask_of_heads(mask: Tensor, shape: torch.Size, device: torch.device) -> None:
+    """Refuse a mask of heads that `check_mask` refuses, or that has not two axes or four.
+
+    A third one could be meant for sequences, and would fall on the heads.
+    """
+    _check_bool(mask)
+    if mask.dim() not in (2, 4):
+        raise ValueError(
+            "mask must be (n_q, n_k) or (b, 1 or h, n_q, n_k), "
+            f"got {tuple(mask.shape)}; a mask for each sequence needs a head axis of 1"
+        )
+    check_mask(mask, shape, device)
+
+
+def _check_bool(mask: object) -> None:
     if not isinstance(mask, Tensor):
         raise TypeError(
             f"mask must be a bool tensor, got {type(mask).__name__}; "
-            "the matrix of a pattern is pattern.mask(n)"
+            "the matrix of a pattern is pattern.mask(n), and torch.as_tensor makes one of an array"
         )
     if mask.dtype != torch.bool:
         raise TypeError(
             f"mask must be bool with True where a query may read, got {mask.dtype}; "
             "an additive mask goes in as mask == 0"
         )
-    _check_fits("mask", mask, shape, device)
 
 
 def _check_fits(name: str, tensor: Tensor, shape: torch.Size, device: torch.device) -> None:

@@ -44,16 +44,22 @@ def check_padding(
 def finite_padding(
     x: Float[Tensor, "b n d"], real: Bool[Tensor, "b n"] | None
 ) -> Float[Tensor, "b n d"]:
-    """Token vectors with zero for NaN and infinities where `real` is False; x itself without it.
+    """Token vectors with zero where `real` is False and a number too large; x itself without it.
 
-    Finite padding stays, so that a layer still answers for those tokens as it always did.
+    NaN, infinities, and all beyond the fourth root of the dtype's largest number: scores and
+    variances multiply two projections of a token, and where those overflow, 0 · inf in the
+    backward pass of a softmax or a LayerNorm is NaN in the gradient of every weight. Smaller
+    numbers stay, so that a layer still answers for those tokens as it always did.
 
     Example:
         >>> finite_padding(torch.tensor([[[1.0], [torch.nan]]]), torch.tensor([[True, False]]))
         tensor([[[1.],
                  [0.]]])
     """
-    return x if real is None else x.masked_fill(~(real[..., None] | x.isfinite()), 0.0)
+    if real is None:
+        return x
+    harmless = x.abs() <= torch.finfo(x.dtype).max ** 0.25  # False for NaN
+    return x.masked_fill(~(real[..., None] | harmless), 0.0)
 
 
 def real_only(

@@ -24,7 +24,7 @@ def phi(x):
     return F.elu(x) + 1
 
 
-def by_hand(q, k, v, causal=False, key_padding=None):
+def by_hand(q, k, v, causal=False, key_padding=None, phi=phi):
     def weight(b, h, i, j):
         real = key_padding is None or bool(key_padding[b, j])
         return phi(q[b, h, i]) @ phi(k[b, h, j]) * float(real and (j <= i or not causal))
@@ -110,6 +110,79 @@ def test_features_are_positive_where_elu_plus_one_has_rounded_to_zero():
     assert (phi(x) == 0).any()
     (slope,) = torch.autograd.grad(elu_features(x).sum(), x)
     assert_same(slope, x.clamp(max=0).exp(), rtol=1e-6)
+
+
+def step_by_step(q, k, v, causal=True):
+    state = LinearState()
+    steps = [state.step(q[:, :, i], k[:, :, i], v[:, :, i]) for i in range(q.shape[2])]
+    return torch.stack(steps, dim=2)
+
+
+FORMS = {
+    "keys first": lambda q, k, v, causal: linear_attention(q, k, v, causal=causal, chunk_size=4),
+    "the matrix": lambda q, k, v, causal: linear_attention_weights(q, k, causal=causal) @ v,
+}
+FAR = [{"q": -92.0}, {"q": -150.0}, {"q": 30.0}, {"k": -92.0}, {"k": -400.0}, {"q": -92.0, "k": -92.0}]  # fmt: skip
+ASKED = [(form, causal, moved) for form in FORMS.values() for causal in (False, True) for moved in FAR]  # fmt: skip
+ASKED += [(step_by_step, True, moved) for moved in FAR[:3]]  # which keeps S and u as they are
+
+
+def exp_below_zero(x):
+    return torch.where(x > 0, x + 1, x.clamp(max=0).exp())  # elu + 1 rounds to zero at -37
+
+
+def far_below(**moved: float):
+    """Heads in float32 with all channels of q or k moved, and the same numbers in float64."""
+    lower = [moved.get(name, 0.0) for name in "qkv"]
+    wide = [(x + y).float().double() for x, y in zip(heads(n=9), lower, strict=True)]
+    return [
+        [x.detach().to(t).requires_grad_() for x in wide] for t in (torch.float32, torch.float64)
+    ]
+
+
+@pytest.mark.parametrize(("ask", "causal", "moved"), ASKED)
+def test_channels_far_below_zero_have_the_gradients_of_float64(ask, causal, moved):
+    ours, exact = far_below(**moved)
+    out, expected = ask(*ours, causal), by_hand(*exact, causal=causal, phi=exp_below_zero)
+    assert_same(out.double(), expected, rtol=1e-4, atol=1e-5)
+    for found, wanted in zip(gradients(out, ours), gradients(expected, exact), strict=True):
+        assert_same(found.double(), wanted, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_keys_of_the_future_do_not_make_those_of_the_past_vanish(form):
+    ours, exact = far_below(k=-150.0)
+    for k in (ours[1], exact[1]):
+        k.data[:, :, 3] += 60.0
+        k.data[:, :, 6:] += 150.0
+    out, expected = FORMS[form](*ours, True), by_hand(*exact, causal=True, phi=exp_below_zero)
+    assert_same(out.double(), expected, rtol=1e-4, atol=1e-5)
+    for found, wanted in zip(gradients(out, ours), gradients(expected, exact), strict=True):
+        assert_same(found.double(), wanted, rtol=1e-3, atol=1e-4)
+    past = [x[:, :, :6] for x in ours]
+    assert_same(out[:, :, :6], FORMS[form](*past, True), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("filling", [0.0, 5.0, math.nan, -math.inf])
+def test_padded_keys_far_above_the_others_do_not_make_them_vanish(filling, causal):
+    (q, k, v), _ = far_below(k=-150.0)
+    real = torch.arange(9) < torch.tensor([[9], [6]])
+    absent = ~real[:, None, :, None]
+    whole = linear_attention(q, k, v, causal=causal, key_padding=real, chunk_size=4)
+    found = linear_attention(q, k.masked_fill(absent, filling), v, causal=causal, key_padding=real)
+    assert_same(found, whole, rtol=1e-5, atol=1e-5)
+    assert bool((found != 0).all())
+    short = linear_attention(q[1:, :, :6], k[1:, :, :6], v[1:, :, :6], causal=causal)
+    assert_same(found[1:, :, :6], short, rtol=1e-5, atol=1e-5)
+    assert all(x.isfinite().all() for x in gradients(found, (q, k, v)))
+
+
+def test_channels_of_minus_infinity_have_no_features():
+    q, k, v = (x.detach() for x in heads())
+    for one, other in ((torch.full_like(q, -math.inf), k), (q, torch.full_like(k, -math.inf))):
+        for causal in (False, True):
+            assert (linear_attention(one, other, v, causal=causal) == 0).all()
 
 
 def test_the_future_leaves_no_trace_in_the_past():

@@ -24,6 +24,19 @@ def test_the_prior_is_its_formula(n, n_k, spread, offset):
             assert found[row, j] == pytest.approx(-(away**2) / (2 * spread**2))
 
 
+@pytest.mark.parametrize("spread", [5e-324, 1e-200, 1e-23, 1e-10, 1e10, 1e23, 1e200, 1.7e308])
+@pytest.mark.parametrize("offset", [0.0, -1.0, 2.0])
+def test_any_spread_that_a_float_can_be_gives_a_curve(spread, offset):
+    found = gaussian_prior(5, spread=spread, offset=offset)
+    assert found.dtype == torch.float32
+    for i in range(5):
+        for j in range(5):
+            quotient = (j - i - offset) / spread if spread > 1e-300 or j - i == offset else math.inf
+            expected = -quotient * quotient / 2
+            assert found[i, j] == pytest.approx(expected if abs(expected) < 3e38 else -math.inf)
+    assert (found.diagonal(int(offset)) == 0).all()
+
+
 def test_beside_scores_a_prior_multiplies_the_weights_and_shares_them_out_anew():
     q, k, v = heads()
     prior = gaussian_prior(9, spread=1.5).double()

@@ -69,29 +69,29 @@ FAULTS = [
     Fault(
         "a chunk reads its own future",
         "families/linear.py",
-        "(queries @ keys.transpose(2, 3)).tril()",
-        "queries @ keys.transpose(2, 3)",
+        "_shrunk(top.transpose(2, 3), top)).tril()",
+        "_shrunk(top.transpose(2, 3), top))",
         OF_LINEAR + "outputs_and_gradients_are_those_of_the_sums",
     ),
     Fault(
         "a query of linear attention does not read itself",
         "families/linear.py",
-        "(queries @ keys.transpose(2, 3)).tril()",
-        "(queries @ keys.transpose(2, 3)).tril(-1)",
+        "_shrunk(top.transpose(2, 3), top)).tril()",
+        "_shrunk(top.transpose(2, 3), top)).tril(-1)",
         OF_LINEAR + "outputs_and_gradients_are_those_of_the_sums",
     ),
     Fault(
         "chunks forget what came before the last one",
         "families/linear.py",
-        "sums = sums + keys.transpose(2, 3) @ values",
-        "sums = keys.transpose(2, 3) @ values",
+        "sums, before = sums * _shrunk(before, last) + new, last",
+        "sums, before = new, last",
         OF_LINEAR + "outputs_and_gradients_are_those_of_the_sums",
     ),
     Fault(
         "padded keys weigh as if they were real",
         "families/linear.py",
-        "real_only(elu_features(k), key_padding)\n    v =",
-        "elu_features(k)\n    v =",
+        "real_only(elu_features(k - tops), key_padding), tops",
+        "elu_features(k - tops), tops",
         OF_LINEAR + "padding_is_read_by_nobody_whatever_stands_there",
     ),
     Fault(
@@ -139,8 +139,8 @@ FAULTS = [
     Fault(
         "padding enters the mixtures",
         "families/compress.py",
-        "k, v = k.masked_fill(absent, 0.0), v.masked_fill(absent, 0.0)",
-        "v = v.masked_fill(absent, 0.0)",
+        "k, v = (real_only(x, key_padding) for x in (k, v))",
+        "v = real_only(v, key_padding)",
         OF_COMPRESS + "padding_changes_nothing_whatever_stands_there",
     ),
     Fault(
@@ -202,8 +202,8 @@ FAULTS = [
     Fault(
         "the prior looks the other way",
         "families/prior.py",
-        "(j - i - offset) ** 2",
-        "(j - i + offset) ** 2",
+        "(j - i).double() - offset",
+        "(j - i).double() + offset",
         OF_PRIOR + "the_prior_is_its_formula",
     ),
     Fault(
@@ -216,8 +216,8 @@ FAULTS = [
     Fault(
         "the spread is a variance",
         "families/prior.py",
-        "(2 * spread**2)",
-        "(2 * spread)",
+        "away**2) / 2)",
+        "away**2) * spread / 2)",
         OF_PRIOR + "the_prior_is_its_formula",
     ),
     Fault(
@@ -236,7 +236,7 @@ FAULTS = [
     ),
     Fault(
         "a mask of three axes falls on groups of heads",
-        "families/heads.py",
+        "dense.py",
         "if mask.dim() not in (2, 4):",
         "if False:",
         OF_HEADS + "what_does_not_fit_is_refused",

@@ -27,15 +27,15 @@ FAULTS = [
     Fault(
         "the rolling cache keeps the first keys",
         "transformer/cache.py",
-        "self.k[..., -n:, :].clone()",
+        "self.k[..., first:, :].clone()",
         "self.k[..., :n, :].clone()",
         "transformer/test_rolling_cache.py::test_every_way_to_cut_a_text_gives_the_logits_of_one_pass",
     ),
     Fault(
         "the rolling cache keeps the storage of what it drops",
         "transformer/cache.py",
-        "self.k[..., -n:, :].clone(), self.v[..., -n:, :].clone()",
-        "self.k[..., -n:, :], self.v[..., -n:, :]",
+        "self.k[..., first:, :].clone(), self.v[..., first:, :].clone()",
+        "self.k[..., first:, :], self.v[..., first:, :]",
         "transformer/test_rolling_cache.py::test_what_is_dropped_is_freed",
     ),
     Fault(

@@ -2,7 +2,107 @@
 
 from tests.faults.fault import Fault
 
+OF_PADDING = "transformer/test_padding.py::test_"
+
 FAULTS = [
+    Fault(
+        "learned mixtures are refused under autocast",
+        "families/shapes.py",
+        "weight.to(x.dtype) if on else weight",
+        "weight",
+        "families/test_autocast.py::test_layers",
+    ),
+    Fault(
+        "autocast makes products of widened tensors narrow",
+        "families/shapes.py",
+        "return torch.autocast(device, enabled=False)",
+        "return nullcontext()",
+        "families/test_autocast.py::test_sums_of_a_long_sequence_stay_in_float32",
+    ),
+    Fault(
+        "queries far below zero lose their gradient",
+        "families/linear.py",
+        "return elu_features(q - _top(q)), real",
+        "return elu_features(q), real",
+        "families/test_linear.py::test_channels_far_below_zero_have_the_gradients_of_float64",
+    ),
+    Fault(
+        "keys far below zero lose their gradient",
+        "families/linear.py",
+        "    tops = _top(k)  #",
+        "    tops = _top(k) * 0  #",
+        "families/test_linear.py::test_channels_far_below_zero_have_the_gradients_of_float64",
+    ),
+    Fault(
+        "the largest key of the future divides those of the past",
+        "families/linear.py",
+        "    if causal:\n        tops = tops.cummax(dim=2).values",
+        "    if causal:\n        tops = tops.amax(dim=2, keepdim=True).expand_as(tops)",
+        "families/test_linear.py::test_keys_of_the_future_do_not_make_those_of_the_past_vanish",
+    ),
+    Fault(
+        "padded keys set the scale of the real ones",
+        "families/linear.py",
+        "tops = tops.where(key_padding[:, None, :, None], lowest)",
+        "pass",
+        "families/test_linear.py::test_padded_keys_far_above_the_others_do_not_make_them_vanish",
+    ),
+    Fault(
+        "a state divides by what has no reciprocal",
+        "families/linear.py",
+        "q = q - _top(q)  # a factor of both sums",
+        "pass",
+        "families/test_linear.py::test_channels_far_below_zero_have_the_gradients_of_float64",
+    ),
+    Fault(
+        "a narrow curve is squared before it is divided",
+        "families/prior.py",
+        "return (-(away**2) / 2)",
+        "return (-((away * spread) ** 2) / (2 * spread**2))",
+        "families/test_prior.py::test_any_spread_that_a_float_can_be_gives_a_curve",
+    ),
+    Fault(
+        "a padded number whose square is infinite stays",
+        "padding.py",
+        "torch.finfo(x.dtype).max ** 0.25",
+        "torch.finfo(x.dtype).max ** 0.75",
+        OF_PADDING + "large_padding_reaches_no_real_token_and_no_gradient",
+    ),
+    Fault(
+        "padding of ordinary size is zeroed as well",
+        "padding.py",
+        "torch.finfo(x.dtype).max ** 0.25",
+        "torch.finfo(x.dtype).max ** 0.1",
+        OF_PADDING + "padding_of_ordinary_size_is_left_as_it_is",
+    ),
+    Fault(
+        "global tokens weigh padded values that became infinite with zero",
+        "transformer/longformer.py",
+        "k, v = (real_only(x, key_padding) for x in (k, v))",
+        "pass",
+        OF_PADDING + "values_that_become_infinite_are_read_by_nobody",
+    ),
+    Fault(
+        "grouped queries weigh padded values that became infinite with zero",
+        "families/heads.py",
+        "k, v = (real_only(x, key_padding) for x in (k, v))",
+        "pass",
+        OF_PADDING + "values_that_become_infinite_are_read_by_nobody",
+    ),
+    Fault(
+        "a Linformer projects padded numbers of any size",
+        "families/compress.py",
+        "x = finite_padding(x, key_padding)",
+        "pass",
+        OF_PADDING + "what_stands_in_a_padded_place_reaches_no_real_token_and_no_gradient",
+    ),
+    Fault(
+        "a mask of heads is asked for its axes before it is known to be a tensor",
+        "dense.py",
+        "    _check_bool(mask)\n    if mask.dim()",
+        "    if mask.dim()",
+        "transformer/test_refused_calls.py::test_a_mask_that_is_no_tensor_is_refused_with_the_way_out",
+    ),
     Fault(
         "a refused call of a layer stays in its cache",
         "transformer/attention.py",
@@ -11,10 +111,24 @@ FAULTS = [
         "transformer/test_refused_calls.py::test_a_refused_piece_of_a_sequence_is_not_remembered",
     ),
     Fault(
-        "keys are stored before the values are known to fit",
+        "a cache takes three keys and two values",
         "transformer/cache.py",
-        "k, v = torch.cat([self.k, k], dim=-2), torch.cat([self.v, v], dim=-2)",
-        "self.k = k = torch.cat([self.k, k], dim=-2); v = torch.cat([self.v, v], dim=-2)",
+        "k.dim() != 4 or v.dim() != 4 or k.shape[:3] != v.shape[:3]",
+        "k.dim() != 4 or v.dim() != 4",
+        "transformer/test_refused_calls.py::test_a_cache_takes_one_value_for_each_key_from_the_first_on",
+    ),
+    Fault(
+        "the last no keys are all of them",
+        "transformer/cache.py",
+        "self.k[..., first:, :].clone(), self.v[..., first:, :].clone()",
+        "self.k[..., -n:, :].clone(), self.v[..., -n:, :].clone()",
+        "transformer/test_rolling_cache.py::test_the_last_n_keys_are_kept_and_the_others_counted",
+    ),
+    Fault(
+        "values of another width meet the old ones in a product",
+        "transformer/cache.py",
+        "self.v.shape[3] != v.shape[3]",
+        "False",
         "transformer/test_refused_calls.py::test_values_of_another_width_are_refused_before_the_keys_are_stored",
     ),
     Fault(
@@ -34,7 +148,7 @@ FAULTS = [
     Fault(
         "zero times what stands in a padded place",
         "padding.py",
-        "x.masked_fill(~(real[..., None] | x.isfinite()), 0.0)",
+        "x.masked_fill(~(real[..., None] | harmless), 0.0)",
         "x * real[..., None]",
         "transformer/test_padding.py::test_what_stands_in_a_padded_place_reaches_no_real_token_and_no_gradient",
     ),

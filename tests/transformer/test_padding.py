@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tinyattn.families import Linformer
+from tinyattn.families import GroupedQueryAttention, Linformer
 from tinyattn.padding import finite_padding
 from tinyattn.patterns import Causal, Random, Window
 from tinyattn.transformer import (
@@ -29,11 +29,11 @@ REAL = torch.arange(N) < torch.tensor([[N - 7], [5]])
 
 
 def cross(x: Tensor, key_padding: Tensor, it: MultiHeadAttention) -> Tensor:
-    return it(randn(B, 3, 8, seed=5), x, key_padding=key_padding)
+    return it(randn(B, 3, 8, seed=5).to(x), x, key_padding=key_padding)
 
 
 def reads_a_memory(x: Tensor, key_padding: Tensor, it: DecoderLayer) -> Tensor:
-    return it(randn(B, 3, 8, seed=5), x, memory_padding=key_padding)
+    return it(randn(B, 3, 8, seed=5).to(x), x, memory_padding=key_padding)
 
 
 LAYERS = {
@@ -51,18 +51,10 @@ LAYERS = {
     "longformer": lambda: LongformerAttention(8, 2, w=2),
     "star": lambda: StarTransformer(8, n_heads=2, n_layers=2),
     "linformer": lambda: Linformer(8, n_heads=2, n=N, n_memory=3),
+    "grouped queries": lambda: GroupedQueryAttention(8, 2, 1),
     "cross-attention": lambda: MultiHeadAttention(8, 2),
     "decoder layer": lambda: DecoderLayer(small()),
 }
-
-
-# What becomes infinite only when it is projected.
-@pytest.mark.parametrize("name", ["dense", "blocks", "causal", "a pattern a head"])
-def test_values_that_become_infinite_are_read_by_nobody(name):
-    it, x = scrambled(LAYERS[name]()), randn(B, N, 8)
-    huge = x.masked_fill(~REAL[..., None], 1.7e308)
-    assert not bool(it.value(huge).isfinite().all())
-    assert torch.equal(it(huge, key_padding=REAL)[REAL], it(x, key_padding=REAL)[REAL])
 
 
 def run(name: str, it: torch.nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -80,7 +72,7 @@ def run(name: str, it: torch.nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]
         out = torch.cat([out[REAL], weights.transpose(1, 2)[REAL].flatten(1)], dim=1)
     else:
         out = it(x, key_padding=REAL)[REAL]
-    loss = (out * randn(*out.shape, seed=9)).sum()
+    loss = (out * randn(*out.shape, seed=9).to(out)).sum()
     inputs = [x, *it.parameters()]
     found = torch.autograd.grad(loss, inputs, allow_unused=True)
     return out, [
@@ -101,9 +93,58 @@ def test_what_stands_in_a_padded_place_reaches_no_real_token_and_no_gradient(nam
     assert bool((gradients[0][REAL] != 0).any())
 
 
-def test_finite_padding_is_left_as_it_is():
+# What overflows only when it is projected, multiplied by itself or squared. A token's own query
+# and the sum around its layer do so as well as its key, and reach every weight on the way back.
+@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("name", LAYERS)
+def test_large_padding_reaches_no_real_token_and_no_gradient(name, dtype, power):
+    it, x = scrambled(LAYERS[name]()).to(dtype), randn(B, N, 8).to(dtype)
+    size = max(1e3, torch.finfo(dtype).max ** power / 2)
+    filled = x.masked_fill(~REAL[..., None], size)
+    filled[..., ::2] = filled[..., ::2].where(REAL[..., None], -size)
+    out, gradients = run(name, it, x.masked_fill(~REAL[..., None], 0.0))
+    other_out, other_gradients = run(name, it, filled)
+    assert bool(out.isfinite().all())
+    assert torch.equal(other_out, out)
+    for ours, theirs in zip(other_gradients, gradients, strict=True):
+        assert bool(theirs.isfinite().all())
+        assert torch.equal(ours, theirs)
+
+
+# Small enough to stay, and infinite once it is projected: a weight of zero would not silence it.
+@pytest.mark.parametrize(
+    "name", ["dense", "blocks", "causal", "a pattern a head", "cross-attention", "longformer",
+             "grouped queries", "linformer"],
+)  # fmt: skip
+def test_values_that_become_infinite_are_read_by_nobody(name):
+    it, x = scrambled(LAYERS[name]()), randn(B, N, 8)
+    with torch.no_grad():
+        for part, weight in it.named_parameters():
+            if "value" in part and part.endswith("weight"):
+                weight *= 1e240
+    huge = x.masked_fill(~REAL[..., None], 1e76)
+    huge[..., ::2] = huge[..., ::2].where(REAL[..., None], 0.0)
+    value = it.local.value if name == "longformer" else it.value
+    assert not bool(value(finite_padding(huge, REAL)).isfinite().all())
+    out, gradients = run(name, it, x.masked_fill(~REAL[..., None], 0.0))
+    other_out, other_gradients = run(name, it, huge)
+    assert torch.equal(other_out, out)
+    for ours, theirs in zip(other_gradients, gradients, strict=True):
+        assert bool(ours.isfinite().all())
+        assert torch.equal(ours, theirs)
+
+
+def test_padding_of_ordinary_size_is_left_as_it_is():
     x, real = randn(2, 3, 4), torch.tensor([[True, False, False], [False] * 3])
     assert torch.equal(finite_padding(x, real), x)
+    for dtype, largest in [(torch.float16, 15.0), (torch.float32, 4e9), (torch.float64, 1e77)]:
+        sized = torch.full((1, 1, 2), largest, dtype=dtype)
+        sized[..., 1] *= -1
+        nobody, everybody = torch.zeros(1, 1) > 0, torch.zeros(1, 1) == 0
+        assert torch.equal(finite_padding(sized, nobody), sized)
+        assert not bool(finite_padding(sized * 2, nobody).any())
+        assert torch.equal(finite_padding(sized * 2, everybody), sized * 2)
     assert finite_padding(x, None) is x
     x[0, 0, 0] = x[0, 1, 1] = math.nan
     assert finite_padding(x, real).isnan().nonzero().tolist() == [[0, 0, 0]]

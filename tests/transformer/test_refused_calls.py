@@ -1,8 +1,16 @@
 """A call that is refused leaves what a layer or a model remembers as it was."""
 
+import numpy as np
 import pytest
 import torch
 
+from tinyattn import attention, attention_weights
+from tinyattn.families import (
+    GroupedQueryAttention,
+    grouped_attention,
+    prior_attention,
+    talking_heads_attention,
+)
 from tinyattn.patterns import Causal, Random, Window
 from tinyattn.transformer import (
     AxialTransformer,
@@ -70,10 +78,25 @@ def test_a_context_whose_padding_is_refused_is_not_remembered():
     assert_same(it(x, other, cache=cache), it(x, other))
 
 
+@pytest.mark.parametrize("filled", [True, False])
+@pytest.mark.parametrize(
+    ("keys", "values"),
+    [((1, 2, 3, 4), (1, 2, 2, 4)), ((1, 2, 1, 4), (1, 1, 1, 4)), ((1, 2, 1, 4), (2, 2, 1, 4)), ((2, 3, 4), (2, 3, 4))],
+)  # fmt: skip
+def test_a_cache_takes_one_value_for_each_key_from_the_first_on(keys, values, filled):
+    cache = KVCache()
+    if filled:
+        cache.append(randn(1, 2, 3, 4), randn(1, 2, 3, 4))
+    before = cache.k, cache.v
+    with pytest.raises(ValueError, match=r"one value for each key, .*, got k \("):
+        cache.append(randn(*keys), randn(*values))
+    assert (cache.k, cache.v) == before  # the same tensors
+
+
 def test_values_of_another_width_are_refused_before_the_keys_are_stored():
     cache = KVCache()
     k, v = cache.append(randn(1, 2, 3, 4), randn(1, 2, 3, 4))
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ValueError, match="holds values of d_v = 4, got 5"):
         cache.append(randn(1, 2, 1, 4), randn(1, 2, 1, 5))
     assert cache.k is k
     assert cache.v is v
@@ -162,3 +185,26 @@ def test_pixels_that_are_no_pictures_are_refused(pixels, error, sentence):
 def test_global_positions_are_a_tuple(positions):
     with pytest.raises(TypeError, match=r"global_positions must be a tuple such as \(0,\), got"):
         LongformerAttention(8, 2, w=1)(torch.zeros(1, 4, 8), global_positions=positions)
+
+
+HEADS, ONES = torch.zeros(B, 2, N, 4), torch.ones(2, 2)
+TAKES_A_MASK = {
+    "attention": lambda x, mask: attention(x, x, x, mask),
+    "its weights": lambda x, mask: attention_weights(x, x, mask),
+    "a layer": lambda x, mask: MultiHeadAttention(8, 2)(x, mask=mask),
+    "a layer with a pattern": lambda x, mask: MultiHeadAttention(8, 2, pattern=Causal())(x, mask=mask),
+    "a layer that reads another sequence": lambda x, mask: MultiHeadAttention(8, 2)(x, x, mask=mask),
+    "a layer of groups": lambda x, mask: GroupedQueryAttention(8, 2, 1)(x, mask=mask),
+    "a padded layer of groups": lambda x, mask: GroupedQueryAttention(8, 2, 1)(x, mask=mask, key_padding=REAL[:, :N]),
+    "groups": lambda x, mask: grouped_attention(HEADS, HEADS, HEADS, mask),
+    "talking heads": lambda x, mask: talking_heads_attention(HEADS, HEADS, HEADS, ONES, ONES, mask),
+    "a prior": lambda x, mask: prior_attention(HEADS, torch.zeros(N, N), mask),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mask", [Causal(), np.ones((N, N), bool), [[True] * N] * N, True])
+@pytest.mark.parametrize("ask", TAKES_A_MASK.values(), ids=TAKES_A_MASK)
+def test_a_mask_that_is_no_tensor_is_refused_with_the_way_out(ask, mask):
+    sentence = r"bool tensor, got {}; .* pattern\.mask\(n\), and torch\.as_tensor makes one"
+    with pytest.raises(TypeError, match=sentence.format(type(mask).__name__)):
+        ask(torch.zeros(B, N, 8), mask)

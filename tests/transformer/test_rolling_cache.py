@@ -156,3 +156,27 @@ def test_keeping_more_than_there_is_drops_nothing():
         cache.keep_last(n)
         assert (len(cache), cache.n_stored) == (4, stored)
     assert torch.equal(cache.k, randn(1, 2, 4, 3)[:, :, -1:])
+
+
+@pytest.mark.parametrize("n", range(6))
+def test_the_last_n_keys_are_kept_and_the_others_counted(n):
+    k, v = randn(1, 2, 4, 3), randn(1, 2, 4, 3, seed=1)
+    cache = KVCache()
+    cache.append(k, v)
+    cache.keep_last(n)
+    kept = min(n, 4)
+    assert (cache.n_stored, cache.n_dropped, len(cache)) == (kept, 4 - kept, 4)
+    assert torch.equal(cache.k, k[:, :, 4 - kept :])
+    assert torch.equal(cache.v, v[:, :, 4 - kept :])
+
+
+@pytest.mark.usefixtures("refusals")
+@pytest.mark.parametrize("filled", [True, False])
+@pytest.mark.parametrize(("n", "error"), [(-1, ValueError), (2.0, TypeError), (None, TypeError)])
+def test_a_number_of_keys_that_cannot_be_kept_is_refused(filled, n, error):
+    cache = KVCache()
+    if filled:
+        cache.append(randn(1, 2, 4, 3), randn(1, 2, 4, 3))
+    with pytest.raises(error, match=f"got .*{n}"):
+        cache.keep_last(n)
+    assert len(cache) == cache.n_stored == 4 * filled

@@ -7,8 +7,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.dense import attention
-from tinyattn.families.shapes import check_dtypes, check_heads, check_sizes
-from tinyattn.padding import check_padding
+from tinyattn.families.shapes import (
+    cast_with,
+    check_dtypes,
+    check_heads,
+    check_sizes,
+    without_autocast,
+)
+from tinyattn.padding import check_padding, finite_padding, real_only
 
 
 def compressed_attention(
@@ -55,6 +61,7 @@ def compressed_attention(
         True
     """
     check_heads(q, k, v, key_padding)
+    mix_keys, mix_values = cast_with(q, mix_keys, mix_values)
     check_dtypes(q=q, mix_keys=mix_keys, mix_values=mix_values)
     h, n_k = k.shape[1:3]
     for name, mix in (("mix_keys", mix_keys), ("mix_values", mix_values)):
@@ -69,9 +76,9 @@ def compressed_attention(
             f"got {mix_keys.shape[-2]} and {mix_values.shape[-2]}"
         )
     if key_padding is not None:
-        absent = ~key_padding[:, None, :, None]
-        k, v = k.masked_fill(absent, 0.0), v.masked_fill(absent, 0.0)
-    return attention(q, mix_keys @ k, mix_values @ v)
+        k, v = (real_only(x, key_padding) for x in (k, v))
+    with without_autocast(q):  # or the mixtures alone would be in half precision
+        return attention(q, mix_keys @ k, mix_values @ v)
 
 
 class Linformer(nn.Module):
@@ -112,7 +119,7 @@ class Linformer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b n d_model"], *, key_padding: Bool[Tensor, "b n"] | None = None
     ) -> Float[Tensor, "b n d_model"]:
-        """NaN in padded tokens of x counts as zero.
+        """NaN and numbers too large in padded tokens of x count as zero.
 
         Raises:
             ValueError: if x is not (b, n, d_model) or longer than the mixtures, or key_padding
@@ -127,7 +134,7 @@ class Linformer(nn.Module):
             )
         if key_padding is not None:
             check_padding(key_padding, x.shape[:2], x.device)
-            x = x.masked_fill(~(key_padding[..., None] | x.isfinite()), 0.0)  # 0 · NaN is NaN
+            x = finite_padding(x, key_padding)
         q, k, v = (
             f(x).unflatten(2, (self.n_heads, -1)).transpose(1, 2)
             for f in (self.query, self.key, self.value)

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tinyattn.dense import attention, check_mask, masked_softmax
-from tinyattn.families.shapes import check_dtypes, check_heads, check_sizes
+from tinyattn.dense import attention, check_mask_of_heads, masked_softmax
+from tinyattn.families.shapes import cast_with, check_dtypes, check_heads, check_sizes
 from tinyattn.padding import check_padding, finite_padding, real_only
 
 
@@ -55,22 +55,12 @@ def grouped_attention(
         )
     check_heads(q[:, : k.shape[1]], k, v)
     if mask is not None:
-        _check_mask_of_heads(mask, q, k)
+        check_mask_of_heads(mask, torch.Size((*q.shape[:3], k.shape[2])), q.device)
     q = q.unflatten(1, (k.shape[1], -1))  # (b, h_kv, h / h_kv, n_q, d_head)
     if mask is not None and mask.dim() == 4:
         per_head = mask.shape[1] > 1
         mask = mask.unflatten(1, (k.shape[1], -1)) if per_head else mask[:, :, None]
     return attention(q, k[:, :, None], v[:, :, None], mask).flatten(1, 2)
-
-
-def _check_mask_of_heads(mask: Tensor, q: Tensor, k: Tensor) -> None:
-    """Refuse a mask with other axes: in groups, a third or fifth one would fall on the wrong one."""
-    if mask.dim() not in (2, 4):
-        raise ValueError(
-            "mask must be (n_q, n_k) or (b, 1 or h, n_q, n_k), "
-            f"got {tuple(mask.shape)}; a mask for each sequence needs a head axis of 1"
-        )
-    check_mask(mask, torch.Size((*q.shape[:3], k.shape[2])), q.device)
 
 
 class GroupedQueryAttention(nn.Module):
@@ -135,7 +125,7 @@ class GroupedQueryAttention(nn.Module):
         )
         if key_padding is not None:
             if mask is not None:
-                _check_mask_of_heads(mask, q, k)
+                check_mask_of_heads(mask, torch.Size((*q.shape[:3], k.shape[2])), q.device)
             real = key_padding[:, None, None, :]
             mask = real if mask is None else mask & real
             # a weight of zero would not silence a product that has become infinite
@@ -184,6 +174,7 @@ def talking_heads_attention(
     """
     check_heads(q, k, k)
     check_heads(v, v, v)
+    mix_scores, mix_weights = cast_with(q, mix_scores, mix_weights)
     check_dtypes(q=q, v=v, mix_scores=mix_scores, mix_weights=mix_weights)
     if v.shape[0] != k.shape[0] or v.shape[2] != k.shape[2]:
         raise ValueError(

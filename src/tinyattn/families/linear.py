@@ -6,7 +6,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from tinyattn.families.shapes import check_causal, check_dtypes, check_heads, check_sizes, widened
+from tinyattn.families.shapes import (
+    check_causal,
+    check_dtypes,
+    check_heads,
+    check_sizes,
+    widened,
+    without_autocast,
+)
 from tinyattn.padding import real_only
 
 
@@ -65,20 +72,31 @@ def linear_attention(
     """
     check_heads(q, k, v, key_padding)
     check_sizes(chunk_size=chunk_size)
-    dtype = q.dtype
-    q, k, v = widened(q, k, v)
-    q, k = elu_features(q), real_only(elu_features(k), key_padding)
+    if causal:
+        check_causal(q, k)
+    with without_autocast(q):
+        return _keys_first(*widened(q, k, v), causal, key_padding, chunk_size).to(q.dtype)
+
+
+def _keys_first(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, key_padding: Tensor | None, chunk_size: int
+) -> Tensor:
+    q, k, tops = _scaled_features(q, k, causal, key_padding)
     v = torch.cat([real_only(v, key_padding), v.new_ones(*v.shape[:3], 1)], dim=-1)  # one more: Σ
     if not causal:
         sums = k.transpose(2, 3) @ v  # (b, h, d_head, d_v + 1): S, and u beside it
-        return _divided(q @ sums).to(dtype)
-    check_causal(q, k)
+        return _divided(q @ sums)
     sums, out = q.new_zeros(*q.shape[:2], q.shape[3], v.shape[3]), []
-    for queries, keys, values in zip(*(x.split(chunk_size, dim=2) for x in (q, k, v)), strict=True):
-        within = (queries @ keys.transpose(2, 3)).tril()
-        out.append(within @ values + queries @ sums)
-        sums = sums + keys.transpose(2, 3) @ values
-    return _divided(torch.cat(out, dim=2)).to(dtype)
+    before = tops.new_zeros(*tops.shape[:2], 1, 1)
+    for queries, keys, values, top in zip(
+        *(x.split(chunk_size, dim=2) for x in (q, k, v, tops)), strict=True
+    ):
+        last = torch.cat([before, top], dim=2)[:, :, -1:]  # a sequence may be empty
+        within = (queries @ keys.transpose(2, 3) * _shrunk(top.transpose(2, 3), top)).tril()
+        out.append(within @ values + queries @ sums * _shrunk(before, top))
+        new = (keys * _shrunk(top, last)).transpose(2, 3) @ values
+        sums, before = sums * _shrunk(before, last) + new, last
+    return _divided(torch.cat(out, dim=2))
 
 
 def linear_attention_weights(
@@ -93,14 +111,17 @@ def linear_attention_weights(
     Rows sum to 1, except those of queries that may read nothing: they are zero.
     """
     check_heads(q, k, k, key_padding)
-    dtype = q.dtype
-    q, k = widened(q, k)
-    weights = elu_features(q) @ real_only(elu_features(k), key_padding).transpose(2, 3)
     if causal:
         check_causal(q, k)
-        weights = weights.tril()
-    total = weights.sum(dim=-1, keepdim=True)
-    return (weights / total.masked_fill(total == 0, 1.0)).to(dtype)
+    dtype = q.dtype
+    with without_autocast(q):
+        q, k, tops = _scaled_features(*widened(q, k), causal, key_padding)
+        weights = q @ k.transpose(2, 3)
+        if causal:
+            weights = weights * _shrunk(tops.transpose(2, 3), tops)
+            weights = weights.tril()
+        total = weights.sum(dim=-1, keepdim=True)
+        return (weights / total.masked_fill(total == 0, 1.0)).to(dtype)
 
 
 class LinearState:
@@ -145,6 +166,7 @@ class LinearState:
         check_dtypes(q=q, k=k, v=v)
         dtype = q.dtype
         q, k, v = widened(q, k, v)
+        q = q - _top(q)  # a factor of both sums
         if self.s is not None and self.s.dtype != q.dtype:
             raise TypeError(f"the state is kept in {self.s.dtype}, got a token in {dtype}")
         q, k = elu_features(q), elu_features(k)
@@ -157,8 +179,39 @@ class LinearState:
         self.s = new if self.s is None else self.s + new
         self.u = k if self.u is None else self.u + k
         total = (q * self.u).sum(dim=-1, keepdim=True)
-        out = (q[..., None, :] @ self.s)[..., 0, :]
+        with without_autocast(q):
+            out = (q[..., None, :] @ self.s)[..., 0, :]
         return (out / total.masked_fill(total == 0, 1.0)).to(dtype)
+
+
+def _scaled_features(
+    q: Tensor, k: Tensor, causal: bool, key_padding: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """φ(q) and φ(k) over factors e^top that cancel in the quotient, and those of the keys.
+
+    Channels below -89 have features whose reciprocals overflow in float32, and one over their sum
+    is part of every gradient. A query is divided by its own factor, keys by their largest one or,
+    so that the future leaves no trace, by the largest up to their place.
+    """
+    tops = _top(k)  # (b, h, n_k, 1)
+    if key_padding is not None:
+        lowest = torch.finfo(k.dtype).min
+        tops = tops.where(key_padding[:, None, :, None], lowest)
+    if causal:
+        tops = tops.cummax(dim=2).values
+    elif k.shape[2]:
+        tops = tops.amax(dim=2, keepdim=True)
+    return elu_features(q - _top(q)), real_only(elu_features(k - tops), key_padding), tops
+
+
+def _top(x: Tensor) -> Tensor:
+    """The largest channel of each row where it is negative, so that φ(x - top) = φ(x) / e^top."""
+    return x.detach().amax(dim=-1, keepdim=True).clamp(torch.finfo(x.dtype).min, 0.0)
+
+
+def _shrunk(top: Tensor, later: Tensor) -> Tensor:
+    """From one factor to a larger one; 1 where it is smaller, which `tril` leaves out."""
+    return (top - later).clamp(max=0.0).exp()
 
 
 def _divided(sums: Tensor) -> Tensor:

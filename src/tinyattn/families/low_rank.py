@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tinyattn.dense import attention, attention_weights
-from tinyattn.families.shapes import check_heads, check_sizes, widened
+from tinyattn.families.shapes import check_heads, check_sizes, widened, without_autocast
 from tinyattn.padding import real_only
 
 
@@ -59,11 +59,23 @@ def nystrom_attention(
     """
     check_heads(q, k, v, key_padding)
     check_sizes(n_landmarks=n_landmarks, **({} if n_iters is None else {"n_iters": n_iters}))
+    if k.shape[2] != q.shape[2]:
+        raise ValueError(
+            f"landmarks need as many queries as keys, got {q.shape[2]} and {k.shape[2]}"
+        )
+    with without_autocast(q):
+        return _by_landmarks(*widened(q, k, v), n_landmarks, n_iters, key_padding).to(q.dtype)
+
+
+def _by_landmarks(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    n_landmarks: int,
+    n_iters: int | None,
+    key_padding: Tensor | None,
+) -> Tensor:
     b, _, n, _ = q.shape
-    if k.shape[2] != n:
-        raise ValueError(f"landmarks need as many queries as keys, got {n} and {k.shape[2]}")
-    dtype = q.dtype
-    q, k, v = widened(q, k, v)
     real = q.new_ones(b, n, dtype=torch.bool) if key_padding is None else key_padding
     q, k, v = (real_only(x, key_padding) for x in (q, k, v))
     means = _segment_means(real, n_landmarks, q.dtype)[:, None]  # (b, 1, n_landmarks, n)
@@ -73,7 +85,7 @@ def nystrom_attention(
     middle = attention_weights(q_mean, k_mean, used & used.transpose(2, 3))
     right = attention(q_mean, k, v, real[:, None, None, :])  # (b, h, n_landmarks, d_v)
     inverse = torch.linalg.pinv(middle) if n_iters is None else pinv_by_products(middle, n_iters)
-    return (left @ (inverse @ right)).to(dtype)
+    return left @ (inverse @ right)
 
 
 def pinv_by_products(a: Float[Tensor, "... m m"], n_iters: int) -> Float[Tensor, "... m m"]:
@@ -91,14 +103,15 @@ def pinv_by_products(a: Float[Tensor, "... m m"], n_iters: int) -> Float[Tensor,
         True
     """
     check_sizes(n_iters=n_iters)
-    one = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
-    columns, rows = (a.abs().sum(dim=dim).amax(dim=-1) for dim in (-2, -1))
-    size = (columns * rows)[..., None, None]
-    z = a.transpose(-2, -1) / size.masked_fill(size == 0, 1.0)
-    for _ in range(n_iters):
-        az = a @ z
-        z = z @ (13 * one - az @ (15 * one - az @ (7 * one - az))) / 4
-    return z
+    with without_autocast(a):
+        one = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+        columns, rows = (a.abs().sum(dim=dim).amax(dim=-1) for dim in (-2, -1))
+        size = (columns * rows)[..., None, None]
+        z = a.transpose(-2, -1) / size.masked_fill(size == 0, 1.0)
+        for _ in range(n_iters):
+            az = a @ z
+            z = z @ (13 * one - az @ (15 * one - az @ (7 * one - az))) / 4
+        return z
 
 
 def _segment_means(real: Tensor, n_landmarks: int, dtype: torch.dtype) -> Tensor:

@@ -52,7 +52,8 @@ def gaussian_prior(
             f"spread must be above 0 and offset finite, got spread={spread}, offset={offset}"
         )
     i, j = torch.arange(n)[:, None] + (n_k - n), torch.arange(n_k)
-    return -((j - i - offset) ** 2) / (2 * spread**2)
+    away = ((j - i).double() - offset) / spread  # squared after it: spread² may be 0 or infinite
+    return (-(away**2) / 2).to(torch.get_default_dtype())
 
 
 def prior_attention(

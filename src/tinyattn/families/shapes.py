@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
@@ -66,3 +68,18 @@ def widened(*tensors: Tensor) -> list[Tensor]:
     """Half precision as float32: sums over a long sequence would lose their last terms in it."""
     half = tensors[0].dtype in (torch.float16, torch.bfloat16)
     return [x.float() if half else x for x in tensors]
+
+
+def without_autocast(x: Tensor) -> AbstractContextManager:
+    """Products in the dtypes that their factors have, so that what was widened stays wide."""
+    device = x.device.type
+    if not torch.amp.is_autocast_available(device):
+        return nullcontext()
+    return torch.autocast(device, enabled=False)
+
+
+def cast_with(x: Tensor, *weights: Tensor) -> list[Tensor]:
+    """Learned matrices in the dtype of x under autocast, as its products take them; else as is."""
+    device = x.device.type
+    on = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return [weight.to(x.dtype) if on else weight for weight in weights]

@@ -17,7 +17,7 @@ from tinyattn.content.router import (
     routed_attention,
     routed_weights,
 )
-from tinyattn.dense import attention_weights, check_mask
+from tinyattn.dense import attention_weights, check_mask_of_heads
 from tinyattn.engine import sparse_attention
 from tinyattn.groups import schedule
 from tinyattn.padding import check_padding, finite_padding, real_only
@@ -330,12 +330,8 @@ class MultiHeadAttention(nn.Module):
             rules = [rule.allowed(i[:, None], j[None, :]) for rule in self._rules()]
             readable = torch.stack(rules)  # (1 or h, n_q, n_k)
         if mask is not None:
-            if mask.dim() not in (2, 4):
-                raise ValueError(
-                    "mask must be (n_q, n_k) or (b, 1 or h, n_q, n_k), "
-                    f"got {tuple(mask.shape)}; a mask for each sequence needs a head axis of 1"
-                )
-            check_mask(mask, torch.Size((len(q), self.n_heads, len(i), len(j))), q.device)
+            shape = torch.Size((len(q), self.n_heads, len(i), len(j)))
+            check_mask_of_heads(mask, shape, q.device)
             readable = mask if readable is None else readable & mask
         if key_padding is not None:
             real = key_padding[:, None, None, :]

@@ -78,7 +78,10 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b n d_model"], *, key_padding: Bool[Tensor, "b n"] | None = None
     ) -> Float[Tensor, "b n d_model"]:
-        """NaN in padded tokens of x counts as zero. Raises as `MultiHeadAttention` does."""
+        """NaN, or numbers too large, in padded tokens of x count as zero.
+
+        Raises as `MultiHeadAttention` does.
+        """
         if key_padding is not None and x.dim() == 3:
             check_padding(key_padding, x.shape[:2], x.device)
             # here as well as in the attention, since the sum goes around it

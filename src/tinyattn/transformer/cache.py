@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from tinyattn.checks import whole_numbers
+
 
 class KVCache:
     """Keys and values that a layer has already computed, in order of position.
@@ -38,20 +40,34 @@ class KVCache:
         return 0 if self.k is None else self.k.shape[-2]
 
     def keep_last(self, n: int) -> None:
-        """Drop all but the last n keys, which nobody will read again."""
-        if self.k is not None and self.v is not None and self.n_stored > n:
-            self.n_dropped += self.n_stored - n
-            self.k, self.v = self.k[..., -n:, :].clone(), self.v[..., -n:, :].clone()
+        """Drop all but the last n keys, which nobody will read again.
+
+        Raises:
+            ValueError: if n is negative.
+            TypeError: if it is no whole number.
+        """
+        (n,) = whole_numbers(n=n)
+        if n < 0:
+            raise ValueError(f"a cache keeps 0 keys or more, got n={n}")
+        first = self.n_stored - n
+        if self.k is not None and self.v is not None and first > 0:
+            self.n_dropped += first
+            self.k, self.v = self.k[..., first:, :].clone(), self.v[..., first:, :].clone()
 
     def append(
-        self, k: Float[Tensor, "b h n d_head"], v: Float[Tensor, "b h n d_head"]
+        self, k: Float[Tensor, "b h n d_head"], v: Float[Tensor, "b h n d_v"]
     ) -> tuple[Tensor, Tensor]:
         """Store new keys and values after the old ones; returns all of them.
 
         Raises:
-            ValueError: if batch or heads differ from those of the keys already here; then nothing
-                is stored.
+            ValueError: if there is not one value for each key, or batch or heads differ from
+                those of the keys already here; then nothing is stored.
         """
+        if k.dim() != 4 or v.dim() != 4 or k.shape[:3] != v.shape[:3]:
+            raise ValueError(
+                "a cache takes one value for each key, k (b, h, n, d_head) and v (b, h, n, d_v), "
+                f"got k {tuple(k.shape)} and v {tuple(v.shape)}"
+            )
         if self.k is not None and self.k.shape[0] != k.shape[0]:
             raise ValueError(
                 f"the cache holds a batch of {self.k.shape[0]} sequences, got {k.shape[0]}; "
@@ -61,6 +77,11 @@ class KVCache:
             raise ValueError(
                 f"the cache holds heads of (h, d_head) = {tuple(self.k.shape[1::2])}, "
                 f"got {tuple(k.shape[1::2])}; each layer needs its own cache"
+            )
+        if self.v is not None and self.v.shape[3] != v.shape[3]:
+            raise ValueError(
+                f"the cache holds values of d_v = {self.v.shape[3]}, got {v.shape[3]}; "
+                "each layer needs its own cache"
             )
         if self.k is not None and self.v is not None:
             k, v = torch.cat([self.k, k], dim=-2), torch.cat([self.v, v], dim=-2)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tinyattn.dense import attention
 from tinyattn.engine import sparse_attention
-from tinyattn.padding import check_padding, finite_padding
+from tinyattn.padding import check_padding, finite_padding, real_only
 from tinyattn.patterns import Global, Window
 from tinyattn.transformer.attention import MultiHeadAttention
 
@@ -94,6 +94,8 @@ class LongformerAttention(nn.Module):
                 split(self.key_global(x)),
                 split(self.value_global(x)),
             )
+            # a weight of zero would not silence a product that has become infinite
+            k, v = (real_only(x, key_padding) for x in (k, v))
             real = None if key_padding is None else key_padding[:, None, None, :]
             heads = heads.index_copy(2, at, attention(q, k, v, real))
         return self.local.join_heads(heads)
