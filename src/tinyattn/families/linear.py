@@ -64,7 +64,7 @@ def linear_attention(
         True
     """
     check_heads(q, k, v, key_padding)
-    check_sizes(chunk_size=chunk_size)
+    (chunk_size,) = check_sizes(chunk_size=chunk_size)
     dtype = q.dtype
     q, k, v = widened(q, k, v)
     q, k = elu_features(q), real_only(elu_features(k), key_padding)

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from tinyattn.checks import whole_numbers
+
 
 class KVCache:
     """Keys and values that a layer has already computed, in order of position.
@@ -39,6 +41,7 @@ class KVCache:
 
     def keep_last(self, n: int) -> None:
         """Drop all but the last n keys, which nobody will read again."""
+        (n,) = whole_numbers(n=n)
         if self.k is not None and self.v is not None and self.n_stored > n:
             self.n_dropped += self.n_stored - n
             self.k, self.v = self.k[..., -n:, :].clone(), self.v[..., -n:, :].clone()
