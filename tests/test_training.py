@@ -156,7 +156,7 @@ def test_a_gradient_that_is_no_number_leaves_the_model_as_it_was(at):
     assert torch.equal(x, seen[-1] if seen else torch.tensor([4.0, 1.0]))
 
 
-@pytest.mark.parametrize("wrong", [{"steps": 2.5}, {"steps": True}, {"warmup": 0.5}])
+@pytest.mark.parametrize("wrong", [{"steps": 2.5}, {"steps": True}, {"warmup": 0.5}, {"seed": 0.5}])
 @pytest.mark.usefixtures("refusals")
 def test_steps_are_whole_numbers(wrong):
     arguments = {"steps": 1, "lr": 0.1} | wrong
@@ -180,6 +180,39 @@ def test_what_cannot_train_is_refused(wrong):
     name, value = next(iter(wrong.items()))
     with pytest.raises(ValueError, match=f"must be positive.*{name}={value}"):
         train([nn.Parameter(torch.ones(1))], lambda _: torch.tensor(0.0), **arguments)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"warmup": -5}, {"weight_decay": -0.1}, {"weight_decay": math.nan}]
+)
+def test_what_trains_backwards_is_refused(wrong):
+    name, value = next(iter(wrong.items()))
+    with pytest.raises(ValueError, match=f"must be 0 or more.*{name}={value}"):
+        train([nn.Parameter(torch.ones(1))], lambda _: torch.tensor(0.0), 1, lr=0.1, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"step": -1}, ValueError),
+        ({"step": 10}, ValueError),
+        ({"steps": 0}, ValueError),
+        ({"warmup": -5}, ValueError),
+        ({"highest": 0.0}, ValueError),
+        ({"highest": math.nan}, ValueError),
+        ({"highest": math.inf}, ValueError),
+        ({"step": 0.5}, TypeError),
+        ({"steps": True}, TypeError),
+        ({"warmup": 2.0}, TypeError),
+    ],
+)
+@pytest.mark.usefixtures("refusals")
+def test_a_rate_of_no_step_is_refused(wrong, error):
+    arguments = {"step": 0, "steps": 10, "highest": 1.0, "warmup": 2} | wrong
+    name, value = next(iter(wrong.items()))
+    said = f"{name}={value}" if error is ValueError else f"{name} must be a whole number"
+    with pytest.raises(error, match=said):
+        learning_rate(**arguments)
 
 
 def test_a_model_without_parameters_is_refused():

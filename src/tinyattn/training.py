@@ -51,8 +51,9 @@ def train(
         progress: whether to show one where somebody can see it.
 
     Raises:
-        ValueError: if steps, lr or max_norm is not positive, or there is nothing to train.
-        TypeError: if steps or warmup is no whole number.
+        ValueError: if steps, lr or max_norm is not positive, warmup or weight_decay negative, or
+            there is nothing to train.
+        TypeError: if steps, warmup or seed is no whole number.
         FloatingPointError: if the loss or its gradient stops being finite; says at which step.
             The model is left as the step before made it.
 
@@ -66,11 +67,16 @@ def train(
         >>> len(losses), round(x.item(), 2)
         (200, 1.0)
     """
-    whole_numbers(steps=steps, warmup=warmup)
+    steps, warmup, seed = whole_numbers(steps=steps, warmup=warmup, seed=seed)
     if steps < 1 or not 0 < lr < math.inf or not max_norm > 0:
         raise ValueError(
             "steps, lr and max_norm must be positive, and lr finite, "
             f"got steps={steps}, lr={lr}, max_norm={max_norm}"
+        )
+    if warmup < 0 or not 0 <= weight_decay < math.inf:
+        raise ValueError(
+            "warmup and weight_decay must be 0 or more, and weight_decay finite, "
+            f"got warmup={warmup}, weight_decay={weight_decay}"
         )
     if isinstance(model, nn.Module):
         model.train()
@@ -118,6 +124,11 @@ def _check_finite(what: str, number: float, step: int) -> None:
 def learning_rate(step: int, steps: int, highest: float, warmup: int = 100) -> float:
     """Up in a straight line for `warmup` steps, then down half a cosine to (nearly) zero.
 
+    Raises:
+        ValueError: if step is not in 0 … steps - 1, warmup negative, or highest not positive and
+            finite.
+        TypeError: if step, steps or warmup is no whole number.
+
     Source:
         Warm-up: Vaswani et al. 2017, section 5.3; cosine: Loshchilov and Hutter 2017, "SGDR"
         (arXiv:1608.03983), without its restarts.
@@ -126,6 +137,12 @@ def learning_rate(step: int, steps: int, highest: float, warmup: int = 100) -> f
         >>> [round(learning_rate(step, 1000, 1.0), 2) for step in (0, 49, 99, 550, 999)]
         [0.01, 0.5, 1.0, 0.5, 0.0]
     """
+    step, steps, warmup = whole_numbers(step=step, steps=steps, warmup=warmup)
+    if not 0 <= step < steps or warmup < 0 or not 0 < highest < math.inf:
+        raise ValueError(
+            "step must be in 0 … steps - 1, warmup 0 or more, and highest positive and finite, "
+            f"got step={step}, steps={steps}, warmup={warmup}, highest={highest}"
+        )
     if step < warmup:
         return highest * (step + 1) / warmup
     done = (step - warmup) / max(1, steps - warmup)

@@ -286,6 +286,15 @@ def test_the_mixing_time_is_that_of_the_walk_from_the_worst_start(rule, distance
     assert mixing_time(rule, 9, distance=distance) == walked(rule.mask(9), distance)
 
 
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 5])
+@pytest.mark.parametrize("block_size", [1, 3, 5, 7])
+def test_a_distance_that_is_met_exactly_is_near_enough(block_size, n_steps):
+    # from the second block, which the first never reads, half of what is there leaves at each step
+    rule = BlockLocal(block_size, before=1)
+    assert mixing_time(rule, 2 * block_size, distance=0.5**n_steps) == n_steps
+    assert mixing_time(rule, 2 * block_size, distance=0.5**n_steps - 1e-6) == n_steps + 1
+
+
 def test_mixing_takes_no_step_for_one_token_and_for_ever_between_two_ends():
     assert mixing_time(Full(), 1) == 0
     assert mixing_time(torch.tensor([[False, True], [True, False]]), n_steps=50) == math.inf
@@ -377,6 +386,9 @@ ODD = {
     "any distance": (lambda: mixing_time(Full(), 3, distance=1.0), ValueError, r"got distance=1\.0"),
     "a token behind the last": (lambda: first_seen([Full()], 3, 3), ValueError, "position must be in 0 … 2, got 3"),
     "a token before the first": (lambda: first_seen([Full()], -1, 3), ValueError, "position must be in 0 … 2, got -1"),
+    "a token at a fraction": (lambda: first_seen([Full()], 1.0, 3), TypeError, r"position must be a whole number, got 1\.0"),
+    "a token at True": (lambda: first_seen([Full()], True, 3), TypeError, "position must be a whole number, got True"),
+    "a fraction of a token": (lambda: first_seen([Full()], 1, 3.0), TypeError, r"n must be a whole number, got 3\.0"),
     "fewer steps than none": (lambda: mixing_time(Full(), 3, n_steps=-1), ValueError, "n_steps=-1"),
 }  # fmt: skip
 

@@ -22,8 +22,8 @@ FAULTS = [
     Fault(
         "pairs of cross-attention are counted as if keys were queries",
         FILE,
-        "n_pairs = n * n_k if",
-        "n_pairs = n * n if",
+        "n_pairs=n * n_k if",
+        "n_pairs=n * n if",
         TESTS + "the_core_costs_what_pytorch_counts_in_its_own",
     ),
     Fault(
@@ -57,7 +57,7 @@ FAULTS = [
     Fault(
         "another sequence that is read is not kept",
         FILE,
-        "context = 0 if n_k is None else n_k * d_model",
+        "context = 0 if own else n_k * d_model",
         "context = 0",
         TESTS + "an_attention_layer_keeps_what_its_parts_keep",
     ),

@@ -8,7 +8,20 @@ from itertools import pairwise
 import pytest
 import torch
 
-from tinyattn.patterns import Causal, Dilated, Full, Global, Pattern, Random, Strided, Window
+from tinyattn.patterns import (
+    BlockLocal,
+    Causal,
+    Dilated,
+    Full,
+    Global,
+    MatchedBlocks,
+    Pattern,
+    Random,
+    Strided,
+    Window,
+    bp_transformer,
+    image_2d,
+)
 
 
 def drawn_sets(rule):
@@ -60,6 +73,31 @@ def test_nothing_is_drawn_where_the_excluded_rule_allows_a_pair(exclude, size):
         ]
         assert set(keys) <= set(free)
         assert len(set(keys)) == len(keys) == min(3, len(free))
+
+
+@pytest.mark.parametrize(
+    ("n", "exclude"),
+    [
+        (5, Random(5, 1, seed=1)),
+        (5, Random(5, 1, seed=1) | Window(1)),
+        (5, MatchedBlocks(5, (0,))),
+        (5, MatchedBlocks(1, (4, 3, 2, 1, 0))),
+        (5, BlockLocal(2)),
+        (7, bp_transformer(4, 1)),
+        (6, image_2d(2, 3, (1, 2), 0)),
+    ],
+)
+@pytest.mark.parametrize("size", [2, 3, 4, 2**40])
+def test_an_excluded_rule_is_not_asked_behind_its_last_token(n, exclude, size):
+    n_blocks = math.ceil(n / size)
+    taken = exclude.mask(n)
+    rule = Random(n, 1, seed=0, block_size=size, exclude=exclude)
+    blocks = [slice(size * block, size * block + size) for block in range(n_blocks)]
+    free = [[key for key in range(n_blocks) if not taken[own, blocks[key]].any()] for own in blocks]
+    drawn = drawn_sets(rule)
+    assert [len(keys) for keys in drawn] == [min(1, len(keys)) for keys in free]
+    assert all(set(keys) <= set(allowed) for keys, allowed in zip(drawn, free, strict=True))
+    assert rule.edges(n) == int(rule.mask(n).sum())
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])

@@ -140,3 +140,66 @@ def test_a_list_is_as_good_as_a_tuple():
     assert patterns.etc(2, 1, [3, 4]) == patterns.etc(2, 1, (3, 4))
     assert hash(Summaries([3, 4])) == hash(Summaries((3, 4)))
     assert patterns.image_2d(4, 4, [2, 2], [1, 0]) == patterns.image_2d(4, 4, (2, 2), (1, 0))
+
+
+LARGEST = 2**63 - 1  # that int64 holds, as positions are
+LARGE = {  # of one parameter each
+    "window": lambda x: patterns.Window(x),
+    "dilated": lambda x: patterns.Dilated(x),
+    "dilation": lambda x: patterns.Dilated(1, x),
+    "strided": lambda x: patterns.Strided(x),
+    "blocks": lambda x: patterns.BlockLocal(x),
+    "blocks before": lambda x: patterns.BlockLocal(1, before=x),
+    "blocks after": lambda x: patterns.BlockLocal(1, after=x),
+    "global": lambda x: patterns.Global(x),
+    "global keys": lambda x: patterns.Global(x, reads=False),
+    "random": lambda x: patterns.Random(N, 1, seed=0, block_size=x),
+    "matched": lambda x: patterns.MatchedBlocks(x, (0,)),
+    "rows": lambda x: patterns.axial_rows(x),
+    "columns": lambda x: patterns.axial_columns(x),
+    "image, 1-D": lambda x: patterns.image_1d(x, 1),
+    "image, 1-D, memory": lambda x: patterns.image_1d(1, x),
+    "image, 2-D, block": lambda x: patterns.image_2d(10, 10, x, 0),
+    "image, 2-D, flange": lambda x: patterns.image_2d(10, 10, 3, x - 3),
+    "last of block": lambda x: LastOfBlock(x, 1),
+    "after": lambda x: After(x),
+    "summaries": lambda x: Summaries((x - 1,)),
+}
+
+
+@pytest.mark.parametrize("rule", LARGE.values(), ids=LARGE)
+def test_a_rule_of_the_largest_number_is_that_of_one_beyond_all_tokens(rule):
+    large, beyond = rule(LARGEST), rule(10 * N)
+    assert torch.equal(large.mask(N), beyond.mask(N))
+    assert torch.equal(large.mask(5, N), beyond.mask(5, N))
+    assert large.edges(N) == int(beyond.mask(N).sum())
+    groups = schedule(large, N).groups
+    assert sum(group.n_allowed for group in groups) == large.edges(N)
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64 - 1, 2**64, 2**70])
+@pytest.mark.parametrize("rule", LARGE.values(), ids=LARGE)
+def test_what_int64_does_not_hold_is_refused(rule, value):
+    with pytest.raises(ValueError, match=r"must be below 2\^63, as positions are int64, got \d+"):
+        rule(value)
+
+
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        (lambda: patterns.Dilated(2**40, 2**40), r"w \* dilation"),
+        (lambda: patterns.Global((0, LARGEST)), "g, counted from 1,"),
+        (lambda: patterns.Global((0, 2**70)), "g"),
+        (lambda: patterns.image_2d(4, 4, 2**62, 2**62), r"block \+ flange"),
+        (lambda: patterns.image_2d(4, 4, (1, 2**62), (1, 2**62)), r"block \+ flange"),
+        (lambda: Summaries((2**62, 2**62)), "the number of tokens in sentences"),
+        (lambda: patterns.etc(2, 1, (2**62, 2**62)), "the number of tokens in sentences"),
+        (lambda: BinaryTree(2**62, 1), "2 n, and 2 k,"),
+        (lambda: BinaryTree(4, 2**62), "2 n, and 2 k,"),
+        (lambda: patterns.bp_transformer(2**70, 1), "n"),
+        (lambda: patterns.Random(2**63, 1, seed=0, block_size=2**62), "n, and block_size,"),
+    ],
+)
+def test_what_a_rule_reckons_with_is_held_by_int64_too(build, name):
+    with pytest.raises(ValueError, match=rf"^{name} must be below 2\^63, .*, got \d+"):
+        build()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tinyattn.checks import whole_numbers
 from tinyattn.groups import schedule
 from tinyattn.patterns import Pattern
-from tinyattn.patterns.base import check_pattern
+from tinyattn.patterns.base import check_pattern, keep
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,10 @@ class Cost:
     activations: int
     steps: int = 1
 
+    def __post_init__(self) -> None:
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        keep(self, **dict(zip(parts, whole_numbers(**parts), strict=True)))
+
     @property
     def flops(self) -> int:
         """A multiply-accumulate is two operations: a product and a sum."""
@@ -43,6 +47,7 @@ class Cost:
 
     def activation_bytes(self, bytes_per_value: int = 4) -> int:
         """Bytes of the kept values; four a value in float32, two in half precision."""
+        (bytes_per_value,) = _check(bytes_per_value=bytes_per_value)
         return bytes_per_value * self.activations
 
     def __add__(self, other: Cost) -> Cost:
@@ -54,7 +59,7 @@ class Cost:
         )
 
     def __mul__(self, n_layers: int) -> Cost:
-        _check(n_layers=n_layers)
+        (n_layers,) = _check(n_layers=n_layers)
         parts = (self.macs, self.parameters, self.activations, self.steps)
         return Cost(*(n_layers * part for part in parts))
 
@@ -93,10 +98,9 @@ def core_cost(
         ValueError: if a size is below 1, or n, n_k or n_pairs negative.
         TypeError: if one is no whole number.
     """
-    n_k = n if n_k is None else n_k
-    n_pairs = n * n_k if n_pairs is None else n_pairs
-    _check(n=n, n_k=n_k, n_pairs=n_pairs)
-    _check_sizes(n_heads=n_heads, d_head=d_head)
+    n, n_k = _check(n=n, n_k=n if n_k is None else n_k)
+    (n_pairs,) = _check(n_pairs=n * n_k if n_pairs is None else n_pairs)
+    n_heads, d_head = _check_sizes(n_heads=n_heads, d_head=d_head)
     per_head = (n + 2 * n_k) * d_head + (n if fused else n_pairs)  # q, k, v; weights
     return Cost(2 * n_heads * n_pairs * d_head, 0, n_heads * per_head)
 
@@ -140,7 +144,7 @@ def attention_cost(
         >>> attention_cost(n=100, d_model=64).macs == 4 * 100 * 64**2 + 2 * 100**2 * 64
         True
     """
-    _check_sizes(d_model=d_model, n_heads=n_heads)
+    d_model, n_heads = _check_sizes(d_model=d_model, n_heads=n_heads)
     if d_head is None:
         if d_model % n_heads:
             raise ValueError(
@@ -149,8 +153,9 @@ def attention_cost(
             )
         d_head = d_model // n_heads
     core = core_cost(n, n_heads, d_head, n_k=n_k, n_pairs=n_pairs, fused=fused)
-    context = 0 if n_k is None else n_k * d_model  # another sequence is kept as well
-    n_k = n if n_k is None else n_k
+    own = n_k is None
+    n, n_k, d_head = whole_numbers(n=n, n_k=n if own else n_k, d_head=d_head)
+    context = 0 if own else n_k * d_model  # another sequence is kept as well
     inner = n_heads * d_head
     return Cost(
         macs=2 * (n + n_k) * d_model * inner + core.macs,
@@ -201,8 +206,8 @@ def computed_pairs(pattern: Pattern, n: int, n_k: int | None = None) -> int:
 
 def linear_cost(n: int, d_in: int, d_out: int, *, bias: bool = True) -> Cost:
     """x W + b at each of n positions."""
-    _check(n=n)
-    _check_sizes(d_in=d_in, d_out=d_out)
+    (n,) = _check(n=n)
+    d_in, d_out = _check_sizes(d_in=d_in, d_out=d_out)
     return Cost(n * d_in * d_out, d_in * d_out + bias * d_out, n * d_in)
 
 
@@ -221,6 +226,7 @@ def ffn_cost(n: int, d_model: int, d_ff: int | None = None) -> Cost:
         >>> cost.macs == 8 * 100 * 64**2, cost.parameters == 8 * 64**2 + 5 * 64
         (True, True)
     """
+    (d_model,) = _check_sizes(d_model=d_model)
     d_ff = 4 * d_model if d_ff is None else d_ff
     both = linear_cost(n, d_model, d_ff) + linear_cost(n, d_ff, d_model)
     return Cost(both.macs, both.parameters, both.activations)
@@ -238,8 +244,8 @@ def ffn_flops(n: int, d_model: int, d_ff: int | None = None) -> int:
 
 def norm_cost(n: int, d_model: int) -> Cost:
     """LayerNorm: no product; its input stays, and the mean and spread of each token."""
-    _check(n=n)
-    _check_sizes(d_model=d_model)
+    (n,) = _check(n=n)
+    (d_model,) = _check_sizes(d_model=d_model)
     return Cost(0, 2 * d_model, n * d_model + 2 * n, steps=0)
 
 
@@ -294,8 +300,8 @@ def convolution_cost(n: int, d_model: int, width: int, *, bias: bool = True) -> 
     Source:
         Lin et al. 2022, table 2: width * n * d_model².
     """
-    _check(n=n)
-    _check_sizes(d_model=d_model, width=width)
+    (n,) = _check(n=n)
+    d_model, width = _check_sizes(d_model=d_model, width=width)
     parameters = width * d_model**2 + bias * d_model
     return Cost(n * width * d_model**2, parameters, n * d_model)
 
@@ -309,8 +315,8 @@ def recurrence_cost(n: int, d_model: int, *, bias: bool = True) -> Cost:
     Source:
         Lin et al. 2022, table 2: n * d_model², n steps. One bias, where `torch.nn.RNN` has two.
     """
-    _check(n=n)
-    _check_sizes(d_model=d_model)
+    (n,) = _check(n=n)
+    (d_model,) = _check_sizes(d_model=d_model)
     parameters = 2 * d_model**2 + bias * d_model
     return Cost(2 * n * d_model**2, parameters, (2 * n + 1) * d_model if n else 0, steps=n)
 
@@ -322,19 +328,22 @@ def fully_connected_cost(n: int, d_model: int, *, bias: bool = True) -> Cost:
         Lin et al. 2022, table 2: n² * d_model². That is also its number of parameters, and so
         the layer knows one length only.
     """
-    _check_sizes(n=n, d_model=d_model)
+    n, d_model = _check_sizes(n=n, d_model=d_model)
     return linear_cost(1, n * d_model, n * d_model, bias=bias)
 
 
-def _check(**counts: int) -> None:
-    whole_numbers(**counts)
-    for name, count in counts.items():
+def _check(**counts: int) -> tuple[int, ...]:
+    """Counts as Python's integers, in which no product overflows."""
+    found = whole_numbers(**counts)
+    for name, count in zip(counts, found, strict=True):
         if count < 0:
             raise ValueError(f"{name} must be 0 or more, got {count}")
+    return found
 
 
-def _check_sizes(**sizes: int) -> None:
-    whole_numbers(**sizes)
-    for name, size in sizes.items():
+def _check_sizes(**sizes: int) -> tuple[int, ...]:
+    found = whole_numbers(**sizes)
+    for name, size in zip(sizes, found, strict=True):
         if size < 1:
             raise ValueError(f"{name} must be 1 or more, got {size}")
+    return found

@@ -17,6 +17,7 @@ from tinyattn.patterns import Pattern
 from tinyattn.patterns.base import QUERIES_PER_GROUP, check_lengths, check_pattern
 
 DISTANCES_AT_ONCE = 2**22  # 32 MB of them
+ROUNDING = 1e-9  # a distance that is met exactly may be computed this much larger
 
 
 def path_lengths(
@@ -93,7 +94,7 @@ def receptive_field(
         >>> receptive_field(Window(1), n_layers=2, n=6).sum(dim=1)
         tensor([3, 4, 5, 5, 4, 3])
     """
-    whole_numbers(n_layers=n_layers)
+    (n_layers,) = whole_numbers(n_layers=n_layers)
     if n_layers < 0:
         raise ValueError(f"n_layers must be 0 or more, got {n_layers}")
     return path_lengths(pattern, n) <= n_layers
@@ -108,6 +109,7 @@ def first_seen(rules: Sequence[Pattern], position: int, n: int) -> Int64[Tensor,
 
     Raises:
         ValueError: if position is not in 0 … n - 1, or a rule has no meaning on n tokens.
+        TypeError: if position or n is no whole number.
 
     Example:
         >>> from tinyattn.patterns import axial_columns, axial_rows
@@ -115,6 +117,7 @@ def first_seen(rules: Sequence[Pattern], position: int, n: int) -> Int64[Tensor,
         tensor([[1, 1, 1],
                 [2, 2, 2]])
     """
+    position, n = whole_numbers(position=position, n=n)
     if not 0 <= position < n:
         raise ValueError(f"position must be in 0 … {n - 1}, got {position}")
     for rule in rules:
@@ -174,7 +177,7 @@ def mixing_time(
         >>> mixing_time(Full(), 8)
         1.0
     """
-    whole_numbers(n_steps=n_steps)
+    (n_steps,) = whole_numbers(n_steps=n_steps)
     if not 0 < distance < 1 or n_steps < 0:
         raise ValueError(
             "distance must be between 0 and 1 and n_steps 0 or more, "
@@ -190,7 +193,7 @@ def mixing_time(
     stationary = stationary / stationary.sum()
     at = np.eye(len(walk))
     for step in range(n_steps + 1):
-        if 0.5 * np.abs(at - stationary).sum(axis=1).max() <= distance:
+        if 0.5 * np.abs(at - stationary).sum(axis=1).max() <= distance + ROUNDING:
             return float(step)
         at = at @ walk
     return math.inf
@@ -215,7 +218,7 @@ def adjacency(pattern: Pattern | Bool[Tensor, "n n"], n: int | None = None) -> s
     check_pattern(pattern)
     if n is None:
         raise ValueError(f"say how many tokens the graph of {pattern!r} has: n")
-    check_lengths(n, n)
+    n, _ = check_lengths(n, n)
     pattern.check(n)
     rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for start in range(0, n, QUERIES_PER_GROUP):

@@ -13,6 +13,7 @@ from tinyattn.analysis.complexity import (
 )
 from tinyattn.analysis.graphs import max_path_length
 from tinyattn.analysis.ledger import Claim
+from tinyattn.checks import whole_numbers
 from tinyattn.patterns import Full, Pattern, Window
 
 WIDTH = 64  # d_model where n grows
@@ -62,6 +63,7 @@ def dilated_layers(n: int, width: int) -> int:
         >>> [dilated_layers(n, width=4) for n in (1, 2, 4, 5, 16, 17, 64)]
         [0, 1, 1, 2, 2, 3, 3]
     """
+    n, width = whole_numbers(n=n, width=width)
     if n < 1 or width < 2:
         raise ValueError(f"n must be 1 or more and width 2 or more, got n={n} and width={width}")
     known, n_layers = {0}, 0

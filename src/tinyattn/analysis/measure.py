@@ -85,7 +85,7 @@ def take_turns(
         repeats: turns.
         seconds: after this long, no more than three turns are taken.
     """
-    whole_numbers(repeats=repeats)
+    (repeats,) = whole_numbers(repeats=repeats)
     names = list(calls)
     taken: dict[str, list[float]] = {name: [] for name in names}
     start = time.perf_counter()
@@ -112,7 +112,7 @@ def medians(calls: dict[str, Callable[[], object]], repeats: int = 7) -> dict[st
         >>> seconds["short"] < seconds["long"]
         True
     """
-    whole_numbers(repeats=repeats)
+    (repeats,) = whole_numbers(repeats=repeats)
     if repeats < 1:
         raise ValueError(f"a median needs 1 or more repeats, got {repeats}")
     take_turns(calls, repeats=1)  # libraries and threads start, and what is cached is cached

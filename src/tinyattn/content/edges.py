@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from tinyattn.checks import whole_numbers
 from tinyattn.engine import check_qkv
 
 
@@ -48,6 +49,7 @@ class Edges:
             tensor([[0, 0],
                     [1, 0]], dtype=torch.int32)
         """
+        (n,) = whole_numbers(n=n)
         for name, at in (("queries", self.queries), ("keys", self.keys)):
             if ((at < 0) | (at >= n))[self.valid].any():
                 raise ValueError(f"edges must join positions 0 … {n - 1}, got {name} beyond")

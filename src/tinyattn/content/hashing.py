@@ -70,6 +70,7 @@ def bucket_factors(n_buckets: int, d_head: int) -> tuple[int, ...]:
         >>> bucket_factors(128, d_head=64), bucket_factors(512, d_head=64)
         ((128,), (16, 32))
     """
+    n_buckets, d_head = whole_numbers(n_buckets=n_buckets, d_head=d_head)
     if n_buckets == 1:
         return (1,)
     if n_buckets < 1 or n_buckets % 2:

@@ -81,7 +81,7 @@ class RoutingRouter(Router):
         for name, size in sizes.items():
             if size < 1:
                 raise ValueError(f"{name} must be 1 or more, got {size}")
-        check_membership(membership, cluster_size)
+        cluster_size = check_membership(membership, cluster_size)
         if not 0 <= decay < 1:
             raise ValueError(f"decay must be in [0, 1), got {decay}")
         self.membership, self.cluster_size, self.decay = membership, cluster_size, decay
@@ -168,7 +168,7 @@ class RoutingRouter(Router):
         Raises:
             ValueError: if there are fewer tokens than clusters, or n_iters is negative.
         """
-        whole_numbers(n_iters=n_iters)
+        (n_iters,) = whole_numbers(n_iters=n_iters)
         if n_iters < 0:
             raise ValueError(f"n_iters must be 0 or more, got {n_iters}")
         self._check_tokens(q, k, key_padding)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from tinyattn.checks import whole_numbers
 from tinyattn.content.hashing import first_largest
 
 
@@ -47,6 +48,7 @@ def chosen(
         tensor([[[[0],
                   [2]]]])
     """
+    (size,) = whole_numbers(size=size)
     b, h, _, _ = x.shape
     out = torch.zeros(b, h, centroids.shape[1], size, dtype=torch.long, device=x.device)
     rows = enumerate(zip(out.flatten(0, 1), _nearness(x, centroids, unit=True), strict=True))

@@ -56,7 +56,7 @@ def soft_permutation(
         tensor([[0.9241, 0.0759],
                 [0.0759, 0.9241]])
     """
-    check_iterations(n_iters, temperature)
+    n_iters = check_iterations(n_iters, temperature)
     _check_scores(scores)
     log_s = scores.to(wide_dtype(scores.dtype)) / temperature
     if not causal and real is None:
@@ -134,13 +134,14 @@ def wide_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def check_iterations(n_iters: int, temperature: float) -> None:
-    whole_numbers(n_iters=n_iters)
+def check_iterations(n_iters: int, temperature: float) -> int:
+    (n_iters,) = whole_numbers(n_iters=n_iters)
     if n_iters < 1 or not 0 < temperature < math.inf:
         raise ValueError(
             "n_iters must be 1 or more and temperature positive, "
             f"got n_iters={n_iters}, temperature={temperature}"
         )
+    return n_iters
 
 
 def _check_scores(scores: Tensor) -> None:

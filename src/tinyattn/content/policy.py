@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from tinyattn.checks import whole_numbers
+
 
 def policy_loss(
     log_p: Float[Tensor, "... n_edges"],
@@ -56,6 +58,7 @@ def reward_to_go(
         >>> reward_to_go(torch.tensor([1.0, 2.0, 4.0]), edges_per_token=2)
         tensor([7., 7., 6., 6., 4., 4.])
     """
+    (edges_per_token,) = whole_numbers(edges_per_token=edges_per_token)
     to_go = reward.flip(-1).cumsum(dim=-1).flip(-1)
     return to_go.repeat_interleave(edges_per_token, dim=-1)
 

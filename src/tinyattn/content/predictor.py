@@ -62,7 +62,7 @@ class EdgePredictor(nn.Module):
 
     def __init__(self, d_node: int, d_hidden: int, *, every_token: bool = True) -> None:
         super().__init__()
-        whole_numbers(d_node=d_node, d_hidden=d_hidden)
+        d_node, d_hidden = whole_numbers(d_node=d_node, d_hidden=d_hidden)
         if d_node < 1 or d_hidden < 1:
             raise ValueError(
                 f"d_node and d_hidden must be 1 or more, got d_node={d_node}, d_hidden={d_hidden}"
@@ -96,7 +96,7 @@ class EdgePredictor(nn.Module):
             ValueError: if the budget is negative, or not to be shared equally.
         """
         b, g, n, _ = x.shape
-        whole_numbers(n_edges=n_edges)
+        (n_edges,) = whole_numbers(n_edges=n_edges)
         if n_edges < 0 or (self.every_token and n and n_edges % n):
             raise ValueError(
                 f"n_edges must be 0 or more, and a multiple of n={n} if every token is to read "

@@ -74,7 +74,7 @@ def routing_attention(
         torch.Size([1, 2, 50, 4])
     """
     scale = check_qkv(q, k, v, key_padding, scale)
-    check_routing(q, k, centroids, membership, cluster_size)
+    cluster_size = check_routing(q, k, centroids, membership, cluster_size)
     q, k, v = (real_only(x, key_padding) for x in (q, k, v))
     if v.numel() == 0:
         return v * (q.sum() + k.sum())
@@ -116,7 +116,7 @@ def routing_weights(
         >>> routing_weights(q, k, torch.eye(3)[None], causal=True)[0, 0].diag()
         tensor([1., 1., 1.])
     """
-    check_routing(q, k, centroids, membership, cluster_size)
+    cluster_size = check_routing(q, k, centroids, membership, cluster_size)
     n, n_clusters = q.shape[2], centroids.shape[1]
     total, n_answers = q.new_zeros(*q.shape[:3], n), q.new_zeros(*q.shape[:3], 1)
     size = balanced_size(n, n_clusters, cluster_size)
@@ -146,7 +146,8 @@ def balanced_size(n: int, n_clusters: int, cluster_size: int | None) -> int:
 
 def check_routing(
     q: Tensor, k: Tensor, centroids: Tensor, membership: str, cluster_size: int | None
-) -> None:
+) -> int | None:
+    """The size of a cluster as Python's integer, where everything fits."""
     if q.dim() != 4 or q.shape != k.shape:
         raise ValueError(
             "routing is self-attention: q and k must have one shape (b, h, n, d_head), "
@@ -158,14 +159,14 @@ def check_routing(
             f"centroids must be (h, n_clusters, d_head) = ({h}, 1 or more, {d_head}), "
             f"got {tuple(centroids.shape)}"
         )
-    check_membership(membership, cluster_size)
+    return check_membership(membership, cluster_size)
 
 
-def check_membership(membership: str, cluster_size: int | None) -> None:
+def check_membership(membership: str, cluster_size: int | None) -> int | None:
     if membership not in MEMBERSHIPS:
         raise ValueError(f"membership must be 'argmax' or 'balanced', got {membership!r}")
     if cluster_size is not None:
-        whole_numbers(cluster_size=cluster_size)
+        (cluster_size,) = whole_numbers(cluster_size=cluster_size)
         if cluster_size < 1:
             raise ValueError(f"cluster_size must be 1 token or more, got {cluster_size}")
         if membership == "argmax":
@@ -173,3 +174,4 @@ def check_membership(membership: str, cluster_size: int | None) -> None:
                 "with membership='argmax' clusters have the size they have, "
                 f"got cluster_size={cluster_size}; membership='balanced' takes one"
             )
+    return cluster_size

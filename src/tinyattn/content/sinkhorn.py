@@ -162,7 +162,7 @@ def sortcut_attention(
     """
     check_qkv(q, k, v, None, None)
     n_blocks, block_size = _blocks(q, k, sort_scores)
-    whole_numbers(n_kept=n_kept)
+    (n_kept,) = whole_numbers(n_kept=n_kept)
     if not 1 <= n_kept <= n_blocks:
         raise ValueError(f"n_kept must be from 1 to n_blocks={n_blocks}, got {n_kept}")
     if q.shape[2] != n_blocks * block_size:

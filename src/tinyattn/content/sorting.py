@@ -37,7 +37,7 @@ def block_sums(
         >>> block_sums(x, 2).flatten(), block_sums(x, 2, causal=True).flatten()
         (tensor([3., 7., 5.]), tensor([ 1.,  6., 15.]))
     """
-    whole_numbers(block_size=block_size)
+    (block_size,) = whole_numbers(block_size=block_size)
     _check_block_size(block_size)
     x = real_only(x, key_padding)
     if causal:
@@ -76,10 +76,12 @@ class SortingNetwork(nn.Module):
         self, n_heads: int, d_summary: int, n_blocks: int, d_hidden: int | None = None
     ) -> None:
         super().__init__()
-        d_hidden = 4 * n_blocks if d_hidden is None else d_hidden
+        n_heads, d_summary, n_blocks = whole_numbers(
+            n_heads=n_heads, d_summary=d_summary, n_blocks=n_blocks
+        )
+        (d_hidden,) = whole_numbers(d_hidden=4 * n_blocks if d_hidden is None else d_hidden)
         sizes = {"n_heads": n_heads, "d_summary": d_summary, "n_blocks": n_blocks}
         for name, size in {**sizes, "d_hidden": d_hidden}.items():
-            whole_numbers(**{name: size})
             if size < 1:
                 raise ValueError(f"{name} must be 1 or more, got {size}")
         self.expand = nn.Parameter(torch.empty(n_heads, d_summary, d_hidden))
@@ -148,9 +150,11 @@ class SinkhornRouter(Router):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        block_size, n_iters, seed = whole_numbers(block_size=block_size, n_iters=n_iters, seed=seed)
+        d_head, block_size, n_iters, seed = whole_numbers(
+            d_head=d_head, block_size=block_size, n_iters=n_iters, seed=seed
+        )
         _check_block_size(block_size)
-        check_iterations(n_iters, temperature)
+        n_iters = check_iterations(n_iters, temperature)
         self.network = SortingNetwork(n_heads, 2 * d_head, n_blocks)
         self.block_size, self.causal, self.hard = block_size, causal, hard
         self.n_iters, self.temperature = n_iters, temperature

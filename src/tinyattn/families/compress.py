@@ -106,7 +106,9 @@ class Linformer(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, *, n: int, n_memory: int) -> None:
         super().__init__()
-        check_sizes(d_model=d_model, n_heads=n_heads, n=n, n_memory=n_memory)
+        d_model, n_heads, n, n_memory = check_sizes(
+            d_model=d_model, n_heads=n_heads, n=n, n_memory=n_memory
+        )
         if d_model % n_heads:
             raise ValueError(
                 f"d_model must be divisible by n_heads, got d_model={d_model} and n_heads={n_heads}"

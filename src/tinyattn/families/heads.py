@@ -81,7 +81,9 @@ class GroupedQueryAttention(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, n_kv_heads: int) -> None:
         super().__init__()
-        check_sizes(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads)
+        d_model, n_heads, n_kv_heads = check_sizes(
+            d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads
+        )
         if d_model % n_heads or n_heads % n_kv_heads:
             raise ValueError(
                 "n_heads must divide d_model and n_kv_heads n_heads, "

@@ -48,7 +48,7 @@ class Convolution(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        check_sizes(d_model=d_model, width=width, dilation=dilation)
+        d_model, width, dilation = check_sizes(d_model=d_model, width=width, dilation=dilation)
         if width % 2 == 0 and not causal:
             raise ValueError(f"width must be odd for a kernel around its token, got {width}")
         beyond = (width - 1) * dilation
@@ -85,7 +85,7 @@ class Recurrence(nn.Module):
 
     def __init__(self, d_model: int, *, bias: bool = True) -> None:
         super().__init__()
-        check_sizes(d_model=d_model)
+        (d_model,) = check_sizes(d_model=d_model)
         self.from_token = nn.Linear(d_model, d_model, bias=bias)
         self.from_state = nn.Linear(d_model, d_model, bias=False)
 
@@ -116,7 +116,7 @@ class FullyConnected(nn.Module):
 
     def __init__(self, n: int, d_model: int, *, bias: bool = True) -> None:
         super().__init__()
-        check_sizes(n=n, d_model=d_model)
+        n, d_model = check_sizes(n=n, d_model=d_model)
         self.n, self.d_model = n, d_model
         self.everything = nn.Linear(n * d_model, n * d_model, bias=bias)
 

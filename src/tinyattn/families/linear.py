@@ -71,7 +71,7 @@ def linear_attention(
         True
     """
     check_heads(q, k, v, key_padding)
-    check_sizes(chunk_size=chunk_size)
+    (chunk_size,) = check_sizes(chunk_size=chunk_size)
     if causal:
         check_causal(q, k)
     with without_autocast(q):

@@ -58,7 +58,9 @@ def nystrom_attention(
         True
     """
     check_heads(q, k, v, key_padding)
-    check_sizes(n_landmarks=n_landmarks, **({} if n_iters is None else {"n_iters": n_iters}))
+    (n_landmarks,) = check_sizes(n_landmarks=n_landmarks)
+    if n_iters is not None:
+        (n_iters,) = check_sizes(n_iters=n_iters)
     if k.shape[2] != q.shape[2]:
         raise ValueError(
             f"landmarks need as many queries as keys, got {q.shape[2]} and {k.shape[2]}"
@@ -102,7 +104,7 @@ def pinv_by_products(a: Float[Tensor, "... m m"], n_iters: int) -> Float[Tensor,
         >>> torch.allclose(pinv_by_products(a, 6) @ a, torch.eye(2), atol=1e-6)
         True
     """
-    check_sizes(n_iters=n_iters)
+    (n_iters,) = check_sizes(n_iters=n_iters)
     with without_autocast(a):
         one = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
         columns, rows = (a.abs().sum(dim=dim).amax(dim=-1) for dim in (-2, -1))

@@ -44,7 +44,7 @@ def gaussian_prior(
                 [-2.0000, -0.5000, -0.0000]])
     """
     n_k = n if n_k is None else n_k
-    whole_numbers(n=n, n_k=n_k)
+    n, n_k = whole_numbers(n=n, n_k=n_k)
     if not 0 <= n <= n_k:
         raise ValueError(f"a prior needs 0 <= n <= n_k, got n={n}, n_k={n_k}")
     if not spread > 0 or not math.isfinite(offset):

@@ -56,12 +56,13 @@ def check_causal(q: Tensor, k: Tensor) -> None:
         )
 
 
-def check_sizes(**sizes: int) -> None:
-    """Refuse sizes that are no whole numbers, or below 1."""
-    whole_numbers(**sizes)
-    for name, size in sizes.items():
+def check_sizes(**sizes: int) -> tuple[int, ...]:
+    """Sizes as Python's integers; those that are no whole numbers, or below 1, are refused."""
+    found = whole_numbers(**sizes)
+    for name, size in zip(sizes, found, strict=True):
         if size < 1:
             raise ValueError(f"{name} must be 1 or more, got {size}")
+    return found
 
 
 def widened(*tensors: Tensor) -> list[Tensor]:

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from tinyattn.checks import whole_numbers
 
+LARGEST = torch.iinfo(torch.int64).max  # that a position, and what it is compared with, may be
+LONGEST_STEP = 2**62  # beyond all sequences, and held by int64 where a range is made of it
 QUERIES_PER_GROUP = 64  # as many as make a good matrix product and share most of their keys
 
 
@@ -46,6 +48,9 @@ class Pattern:
     A pattern is a frozen dataclass. Its meaning is `allowed(i, j)`, elementwise: the matrix, the
     count, the picture and the fast path all come from that answer. `a | b` allows what either
     allows, `a & b` what both do.
+
+    Positions are int64, and so are the numbers that they are compared with: each rule refuses
+    parameters of 2^63 or more, and those whose sum or product is, with a ValueError.
 
     The other methods only say where to look, so that nobody builds n² booleans to run a sparse
     rule. Their defaults are always right and slow: look everywhere, promise nothing.
@@ -279,7 +284,7 @@ def merged(ranges: list[range]) -> list[range]:
 def clipped(start: int, stop: int, n_k: int, step: int = 1) -> list[range]:
     """range(start, stop, step) without what lies outside 0 … n_k - 1, as a list of one or none."""
     start = start if start >= 0 else start % step
-    keys = range(start, min(stop, n_k), step)
+    keys = range(start, min(stop, n_k), min(step, LONGEST_STEP))
     return [keys] if len(keys) else []
 
 
@@ -304,10 +309,17 @@ def whole_blocks(block_size: int, n: int) -> list[int]:
 
 
 def at_least(name: str, value: int, least: int, unit: str = "") -> int:
-    """The parameter as Python's integer; ValueError naming it if it is too small."""
+    """The parameter as Python's integer; ValueError naming it if it is too small, or too large."""
     (value,) = whole_numbers(**{name: value})
     if value < least:
         raise ValueError(f"{name} must be {least} or more{' ' + unit if unit else ''}, got {value}")
+    return in_int64(name, value)
+
+
+def in_int64(name: str, value: int) -> int:
+    """A number that positions are compared with; ValueError naming it if int64 does not hold it."""
+    if value > LARGEST:
+        raise ValueError(f"{name} must be below 2^63, as positions are int64, got {value}")
     return value
 
 
@@ -321,7 +333,8 @@ def listed(name: str, values: Iterable[int], what: str) -> tuple[int, ...]:
     """A sequence as a tuple of Python's integers; TypeError naming it if it is none."""
     if isinstance(values, Tensor | str) or not isinstance(values, Iterable):
         raise TypeError(f"{name} must be a tuple of {what}, got {values!r}")
-    return tuple(number for value in values for number in whole_numbers(**{name: value}))
+    numbers = [number for value in values for number in whole_numbers(**{name: value})]
+    return tuple(in_int64(name, number) for number in numbers)
 
 
 PerHead = Pattern | tuple[Pattern, ...]  # one rule for all heads, or one for each

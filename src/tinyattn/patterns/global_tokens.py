@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from tinyattn.patterns.base import Pattern, at_least, clipped, keep, listed, merged
+from tinyattn.patterns.base import Pattern, at_least, clipped, in_int64, keep, listed, merged
 
 FEW_RUNS = 8  # of global tokens; more are looked up in a table instead of compared one by one
 
@@ -52,6 +52,7 @@ class Global(Pattern):
             g = listed("g", self.g, "positions")
             if any(position < 0 for position in g) or len(set(g)) < len(g):
                 raise ValueError(f"g must hold distinct positions of 0 or more, got {g}")
+            in_int64("g, counted from 1,", max(g, default=0) + 1)
             keep(self, g=tuple(sorted(g)))
         else:
             keep(self, g=at_least("g", self.g, 0, "tokens"))

@@ -19,6 +19,7 @@ from tinyattn.patterns.base import (
     Pattern,
     at_least,
     clipped,
+    in_int64,
     keep,
     listed,
     merged,
@@ -280,6 +281,8 @@ class ImageBlocks(Pattern):
             block=tuple(at_least("block", side, 1, "pixels a side") for side in self.block),
             flange=tuple(at_least("flange", side, 0, "pixels a side") for side in self.flange),
         )
+        for side, border in zip(self.block, self.flange, strict=True):
+            in_int64("block + flange", side + border)
 
     def check(self, n: int) -> None:
         if n > self.height * self.width:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import Pattern, at_least, clipped, keep, listed, merged
+from tinyattn.patterns.base import Pattern, at_least, clipped, in_int64, keep, listed, merged
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class LastOfBlock(Pattern):
                 "block_size must be 1 or more and c in 1 … block_size, "
                 f"got block_size={self.block_size}, c={self.c}"
             )
+        in_int64("block_size", self.block_size)
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         shape = torch.broadcast_shapes(i.shape, j.shape)
@@ -113,6 +114,7 @@ class Summaries(Pattern):
         keep(self, sentences=listed("sentences", self.sentences, "lengths"))
         if any(length < 0 for length in self.sentences):
             raise ValueError(f"sentences must have 0 tokens or more, got {self.sentences}")
+        in_int64("the number of tokens in sentences", self._bounds()[-1])
 
     def _bounds(self) -> list[int]:
         return list(accumulate(self.sentences, initial=len(self.sentences)))

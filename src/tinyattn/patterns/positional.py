@@ -10,7 +10,15 @@ from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import Pattern, at_least, clipped, keep, whole_blocks
+from tinyattn.patterns.base import (
+    LONGEST_STEP,
+    Pattern,
+    at_least,
+    clipped,
+    in_int64,
+    keep,
+    whole_blocks,
+)
 
 
 @dataclass(frozen=True)
@@ -145,6 +153,7 @@ class Dilated(Pattern):
     def __post_init__(self) -> None:
         w = at_least("w", self.w, 0, "keys per side")
         keep(self, w=w, dilation=at_least("dilation", self.dilation, 1))
+        in_int64("w * dilation", self.w * self.dilation)
 
     def allowed(self, i: Integer[Tensor, "..."], j: Integer[Tensor, "..."]) -> Bool[Tensor, "..."]:
         offset = j - i
@@ -161,7 +170,7 @@ class Dilated(Pattern):
 
     @property
     def step(self) -> int:
-        return self.dilation
+        return min(self.dilation, LONGEST_STEP)
 
     @property
     def lookback(self) -> int:
@@ -209,7 +218,7 @@ class Strided(Pattern):
 
     @property
     def step(self) -> int:
-        return self.stride
+        return min(self.stride, LONGEST_STEP)
 
     def footprint(self, queries: range, keys: range) -> Hashable:
         return (keys[0] - queries[0]) % self.stride, queries.step, keys.step

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
-from tinyattn.patterns.base import Pattern, check_pattern, keep, merged, whole_blocks
+from tinyattn.patterns.base import Pattern, check_pattern, in_int64, keep, merged, whole_blocks
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Random(Pattern):
             raise ValueError(
                 f"n and block_size must be 1 or more, got n={self.n}, block_size={self.block_size}"
             )
+        in_int64("n, and block_size,", max(self.n, self.block_size))
         if not 0 <= self.r <= self.n_blocks:
             raise ValueError(
                 f"r must be in 0 … {self.n_blocks}, the keys (or blocks) there are, got {self.r}"
@@ -103,12 +104,14 @@ class Random(Pattern):
         for runs in zip_longest(*reaches, fillvalue=range(0)):  # the first run of each row, then …
             starts, stops = torch.tensor([[run.start, run.stop] for run in runs]).T[:, :, None]
             out |= (lows < stops) & (highs > starts)
-        inside = torch.arange(self.block_size)
+        inside = torch.arange(min(self.block_size, self.n))
         hits = out.nonzero()  # reach may cover too much: look at the pairs, some blocks at a time
-        for row, column in (some.T for some in hits.split(max(1, 2**20 // self.block_size**2))):
+        for row, column in (some.T for some in hits.split(max(1, 2**20 // len(inside) ** 2))):
             i = blocks[row][:, None, None] * self.block_size + inside[:, None]
             j = tried[row, column][:, None, None] * self.block_size + inside
-            pairs = self.exclude.allowed(i, j) & (i < self.n) & (j < self.n)
+            there = (i < self.n) & (j < self.n)  # the last block may be short
+            last = self.n - 1  # no rule is asked about a position that it does not know
+            pairs = self.exclude.allowed(i.clamp(max=last), j.clamp(max=last)) & there
             out[row, column] = pairs.flatten(1).any(dim=1)
         return out
 

@@ -17,6 +17,7 @@ from tinyattn.patterns.base import (
     Pattern,
     at_least,
     clipped,
+    in_int64,
     keep,
     merged,
 )
@@ -88,6 +89,7 @@ class BinaryTree(Pattern):
         keep(self, n=n, k=at_least("k", self.k, 1, "nodes"))
         if self.n < 1 or self.n & (self.n - 1):
             raise ValueError(f"n must be a power of two, got {self.n}; bp_transformer rounds up")
+        in_int64("2 n, and 2 k,", 2 * max(self.n, self.k))
 
     @property
     def depth(self) -> int:

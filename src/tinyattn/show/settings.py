@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import reduce
-from operator import index, or_
+from operator import or_
 
 import torch
 from jaxtyping import Bool
@@ -134,8 +134,8 @@ def _checked(state: Mapping) -> dict[str, object]:
     """The values of a state, if each is what static/studio.js demands of it too."""
     if "n" not in state:
         raise ValueError("a setting must have n, the number of tokens")
-    whole_numbers(n=state["n"])
-    checked = {**state, "n": index(state["n"]), "terms": _checked_terms(state.get("terms", {}))}
+    (n,) = whole_numbers(n=state["n"])
+    checked = {**state, "n": n, "terms": _checked_terms(state.get("terms", {}))}
     if not isinstance(checked.get("causal", False), bool):
         raise TypeError(f"causal must be True or False, got {checked['causal']!r:.80}")
     for name in ("base", "compare"):
@@ -158,8 +158,7 @@ def _checked_terms(terms: object) -> dict[str, list[int]]:
         if not isinstance(values, list | tuple) or len(values) != len(names):
             said = f"a list of {', '.join(names)}" if names else "an empty list"
             raise ValueError(f"the atom {key!r} must have {said}, got {values!r:.80}")
-        whole_numbers(**dict(zip(names, values, strict=True)))
-        checked[key] = [index(value) for value in values]
+        checked[key] = list(whole_numbers(**dict(zip(names, values, strict=True))))
     return checked
 
 

@@ -7,7 +7,6 @@ import html
 import io
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from operator import index
 
 import numpy as np
 import torch
@@ -258,8 +257,7 @@ def _size(n: int | None, pattern: object, scores: Tensor | None, tokens: object)
     if len(set(said.values())) > 1:
         raise ValueError(f"n, scores, tokens and a painted pattern must agree, got {said}")
     size = next(iter(said.values()), 16)
-    whole_numbers(n=size)
-    size = index(size)  # of numpy, say, which is no JSON
+    (size,) = whole_numbers(n=size)  # of numpy, say, which is no JSON
     if not 1 <= size <= LARGEST:
         raise ValueError(f"n must be in 1 … {LARGEST}, got {size}")
     return size

@@ -74,7 +74,7 @@ class MultiHeadAttention(nn.Module):
         d_head: int | None = None,
     ) -> None:
         super().__init__()
-        whole_numbers(d_model=d_model, n_heads=n_heads)
+        d_model, n_heads = whole_numbers(d_model=d_model, n_heads=n_heads)
         if d_model < 1 or n_heads < 1:
             raise ValueError(
                 f"d_model and n_heads must be 1 or more, got d_model={d_model}, n_heads={n_heads}"
@@ -86,7 +86,7 @@ class MultiHeadAttention(nn.Module):
                     f"got d_model={d_model} and n_heads={n_heads}; or give d_head"
                 )
             d_head = d_model // n_heads
-        whole_numbers(d_head=d_head)
+        (d_head,) = whole_numbers(d_head=d_head)
         if d_head < 1:
             raise ValueError(f"d_head must be 1 or more, got {d_head}")
         if isinstance(pattern, tuple) and len(pattern) != n_heads:

@@ -31,7 +31,7 @@ class AxialPositions(Positions):
 
     def __init__(self, height: int, width: int, d_model: int) -> None:
         super().__init__()
-        whole_numbers(height=height, width=width, d_model=d_model)
+        height, width, d_model = whole_numbers(height=height, width=width, d_model=d_model)
         if min(height, width, d_model) < 1:
             raise ValueError(
                 "height, width and d_model must be 1 or more, "
@@ -52,6 +52,7 @@ class AxialPositions(Positions):
     def embed(
         self, x: Float[Tensor, "b n d_model"], start: int = 0
     ) -> Float[Tensor, "b n d_model"]:
+        (start,) = whole_numbers(start=start)
         n_pixels = len(self.rows) * len(self.columns)
         if not 0 <= start <= start + x.shape[1] <= n_pixels or x.shape[2] != self.rows.shape[1]:
             raise ValueError(
@@ -96,7 +97,7 @@ class AxialTransformer(nn.Module):
 
     def __init__(self, config: TransformerConfig, height: int, width: int, n_inner: int) -> None:
         super().__init__()
-        whole_numbers(n_inner=n_inner)
+        height, width, n_inner = whole_numbers(height=height, width=width, n_inner=n_inner)
         if n_inner < 1:
             raise ValueError(f"n_inner must be 1 or more, got {n_inner}")
         self.height, self.width = height, width

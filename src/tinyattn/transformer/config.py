@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
+from tinyattn.patterns.base import keep
 from tinyattn.transformer.positions import Positions, Sinusoidal
 
 
@@ -62,17 +63,18 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         sizes = ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "n_chunks", "max_len")
+        optional = ("target_vocab_size", "n_decoder_layers")
+        for name in (*sizes, "max_distance", *optional):
+            if name not in optional or getattr(self, name) is not None:
+                (value,) = whole_numbers(**{name: getattr(self, name)})
+                keep(self, **{name: value})
         for name in sizes:
-            whole_numbers(**{name: getattr(self, name)})
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
-        for name in ("target_vocab_size", "n_decoder_layers"):
-            if getattr(self, name) is not None:
-                whole_numbers(**{name: getattr(self, name)})
-                if getattr(self, name) < 1:
-                    given = getattr(self, name)
-                    raise ValueError(f"{name} must be 1 or more if given, got {given}")
-        whole_numbers(max_distance=self.max_distance)
+        for name in optional:
+            given = getattr(self, name)
+            if given is not None and given < 1:
+                raise ValueError(f"{name} must be 1 or more if given, got {given}")
         if self.max_distance < 0:
             raise ValueError(f"max_distance must be 0 or more, got {self.max_distance}")
         if self.d_model % self.n_heads:

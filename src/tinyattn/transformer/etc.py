@@ -9,6 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from tinyattn.checks import whole_numbers
+from tinyattn.patterns.base import listed
 from tinyattn.transformer.positions import Positions
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ class EtcPositions(Positions):
         sentences: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__()
-        whole_numbers(d_head=d_head, n_global=n_global, max_distance=max_distance)
+        d_head, n_global, max_distance = whole_numbers(
+            d_head=d_head, n_global=n_global, max_distance=max_distance
+        )
         if d_head < 1 or n_global < 0 or max_distance < 0:
             raise ValueError(
                 "d_head must be 1 or more, n_global and max_distance 0 or more, "
@@ -62,9 +65,9 @@ class EtcPositions(Positions):
                 f"give one sentence length for each of the {n_global} global tokens, "
                 f"got {len(sentences)}"
             )
-        for length in sentences or ():
-            whole_numbers(sentences=length)
-            if length < 0:
+        if sentences is not None:
+            sentences = listed("sentences", sentences, "lengths")
+            if any(length < 0 for length in sentences):
                 raise ValueError(f"sentences must have 0 tokens or more, got {sentences}")
         self.n_global = n_global
         self.max_distance = max_distance

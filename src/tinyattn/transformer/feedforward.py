@@ -57,7 +57,7 @@ class FeedForward(nn.Module):
         activation: Callable[[Tensor], Tensor] = torch.relu,
     ) -> None:
         super().__init__()
-        whole_numbers(d_model=d_model, d_ff=d_ff, n_chunks=n_chunks)
+        d_model, d_ff, n_chunks = whole_numbers(d_model=d_model, d_ff=d_ff, n_chunks=n_chunks)
         if d_model < 1 or d_ff < 1:
             raise ValueError(
                 f"d_model and d_ff must be 1 or more, got d_model={d_model} and d_ff={d_ff}"
@@ -65,7 +65,7 @@ class FeedForward(nn.Module):
         if n_chunks < 1:
             raise ValueError(f"n_chunks must be 1 or more, got {n_chunks}")
         if chunk_size is not None:
-            whole_numbers(chunk_size=chunk_size)
+            (chunk_size,) = whole_numbers(chunk_size=chunk_size)
             if chunk_size < 1:
                 raise ValueError(f"chunk_size must be 1 token or more, got {chunk_size}")
         if chunk_size is not None and n_chunks != 1:

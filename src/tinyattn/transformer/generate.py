@@ -65,13 +65,13 @@ def generate(
         )
     if prompt.is_floating_point() or prompt.is_complex() or prompt.dtype == torch.bool:
         raise TypeError(f"prompt must hold integers, the tokens' numbers, got {prompt.dtype}")
-    whole_numbers(n_new=n_new)
+    (n_new,) = whole_numbers(n_new=n_new)
     if n_new < 0:
         raise ValueError(f"n_new must be 0 or more, got {n_new}")
     vocab_size = model.config.vocab_size
-    _check_sampling(vocab_size, temperature, top_k, generator)
+    top_k = _check_sampling(vocab_size, temperature, top_k, generator)
     if stop_token is not None:
-        whole_numbers(stop_token=stop_token)
+        (stop_token,) = whole_numbers(stop_token=stop_token)
         if not 0 <= stop_token < vocab_size:
             raise ValueError(
                 f"stop_token must be in 0 … {vocab_size - 1} (vocab_size={vocab_size}), "
@@ -111,7 +111,7 @@ def next_token(
         >>> next_token(torch.tensor([[0.0, 2.0, 1.0]]))
         tensor([1])
     """
-    _check_sampling(logits.shape[-1], temperature, top_k, generator)
+    top_k = _check_sampling(logits.shape[-1], temperature, top_k, generator)
     if logits.dim() != 2 or not logits.shape[1]:
         raise ValueError(f"logits must be (b, vocab_size), got {tuple(logits.shape)}")
     top = logits.amax(dim=-1)  # NaN, if one of them is
@@ -131,7 +131,8 @@ def next_token(
 
 def _check_sampling(
     vocab_size: int, temperature: float, top_k: int | None, generator: torch.Generator | None
-) -> None:
+) -> int | None:
+    """top_k as Python's integer, where it can be sampled so."""
     if not 0 <= temperature < math.inf:
         raise ValueError(f"temperature must be 0 or more and finite, got {temperature}")
     if temperature > 0 and generator is None:
@@ -140,9 +141,10 @@ def _check_sampling(
             "temperature=0 takes the likeliest token instead"
         )
     if top_k is not None:
-        whole_numbers(top_k=top_k)
+        (top_k,) = whole_numbers(top_k=top_k)
         if not 1 <= top_k <= vocab_size:
             raise ValueError(f"top_k must be in 1 … vocab_size={vocab_size}, got {top_k}")
+    return top_k
 
 
 @contextmanager

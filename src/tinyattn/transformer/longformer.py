@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from tinyattn.checks import whole_numbers
 from tinyattn.dense import attention
 from tinyattn.engine import sparse_attention
 from tinyattn.padding import check_padding, finite_padding, real_only
@@ -38,6 +39,7 @@ class LongformerAttention(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, w: int) -> None:
         super().__init__()
+        d_model, n_heads, w = whole_numbers(d_model=d_model, n_heads=n_heads, w=w)
         self.w = Window(w).w
         self.local = MultiHeadAttention(d_model, n_heads)
         self.query_global = nn.Linear(d_model, d_model)

@@ -222,7 +222,7 @@ class Seq2Seq(nn.Module):
 
         What follows a stop token is filled up with stop tokens; the start token is left out.
         """
-        whole_numbers(start_token=start_token)
+        (start_token,) = whole_numbers(start_token=start_token)
         with evaluating(self):
             memory = self.encoder(source, key_padding=source_padding)
         start = torch.full((len(source), 1), start_token, device=source.device)

@@ -100,7 +100,7 @@ def sinusoidal_positions(
         tensor([[0.0000, 1.0000, 0.0000, 1.0000],
                 [0.8400, 0.5400, 0.0100, 1.0000]])
     """
-    whole_numbers(n=n, d_model=d_model, start=start)
+    n, d_model, start = whole_numbers(n=n, d_model=d_model, start=start)
     if n < 0 or start < 0:
         raise ValueError(f"n and start must be 0 or more, got n={n} and start={start}")
     if d_model < 1:
@@ -138,7 +138,7 @@ class Learned(Positions):
 
     def __init__(self, max_len: int, d_model: int) -> None:
         super().__init__()
-        whole_numbers(max_len=max_len, d_model=d_model)
+        max_len, d_model = whole_numbers(max_len=max_len, d_model=d_model)
         if max_len < 1 or d_model < 1:
             raise ValueError(
                 f"max_len and d_model must be 1 or more, got max_len={max_len}, d_model={d_model}"
@@ -152,6 +152,7 @@ class Learned(Positions):
     def embed(
         self, x: Float[Tensor, "b n d_model"], start: int = 0
     ) -> Float[Tensor, "b n d_model"]:
+        (start,) = whole_numbers(start=start)
         stop, (max_len, d_model) = start + x.shape[1], self.table.shape
         if x.shape[-1] != d_model or start < 0:
             raise ValueError(

@@ -34,7 +34,7 @@ class Shaw(Positions):
 
     def __init__(self, d_head: int, max_distance: int) -> None:
         super().__init__()
-        whole_numbers(d_head=d_head, max_distance=max_distance)
+        d_head, max_distance = whole_numbers(d_head=d_head, max_distance=max_distance)
         if d_head < 1 or max_distance < 0:
             raise ValueError(
                 "d_head must be 1 or more and max_distance 0 or more, "
@@ -103,7 +103,9 @@ class T5Bias(Positions):
         bidirectional: bool = True,
     ) -> None:
         super().__init__()
-        whole_numbers(n_heads=n_heads, n_buckets=n_buckets, max_distance=max_distance)
+        n_heads, n_buckets, max_distance = whole_numbers(
+            n_heads=n_heads, n_buckets=n_buckets, max_distance=max_distance
+        )
         one_side = n_buckets // 2 if bidirectional else n_buckets
         if n_heads < 1 or one_side < 2 or (bidirectional and n_buckets % 2):
             raise ValueError(
@@ -176,7 +178,7 @@ class RoPE(Positions):
 
     def __init__(self, d_head: int, base: float = 10_000.0) -> None:
         super().__init__()
-        whole_numbers(d_head=d_head)
+        (d_head,) = whole_numbers(d_head=d_head)
         if d_head < 2 or d_head % 2:
             raise ValueError(
                 "d_head must be even and 2 or more, RoPE turns pairs of channels, "

@@ -43,7 +43,9 @@ class StarTransformer(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, n_layers: int) -> None:
         super().__init__()
-        whole_numbers(n_layers=n_layers)
+        d_model, n_heads, n_layers = whole_numbers(
+            d_model=d_model, n_heads=n_heads, n_layers=n_layers
+        )
         if n_layers < 1:
             raise ValueError(f"n_layers must be 1 or more, got {n_layers}")
         layers = range(n_layers)

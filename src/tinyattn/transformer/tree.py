@@ -46,7 +46,7 @@ class EdgeTypes(Positions):
         super().__init__()
         if not isinstance(tree, BinaryTree):
             raise TypeError(f"edge types need bp_transformer(n, k), got {tree!r}")
-        whole_numbers(d_head=d_head, clip=clip)
+        d_head, clip = whole_numbers(d_head=d_head, clip=clip)
         if d_head < 1 or clip < 0:
             raise ValueError(
                 f"d_head must be 1 or more and clip 0 or more, got d_head={d_head}, clip={clip}"
