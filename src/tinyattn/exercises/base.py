@@ -90,6 +90,7 @@ class Exercise:
         goal: what one can do afterwards, "Apply a mask before the softmax".
         examine: given the answer and a seeded generator for its inputs, the verdict.
         after: one sentence for a right answer: what it shows.
+        drawn: whether `examine` draws its inputs; if not, another seed examines the same again.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Exercise:
     goal: str
     examine: Callable[[Any, torch.Generator], Verdict] = field(repr=False)
     after: str = ""
+    drawn: bool = True
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -309,6 +309,7 @@ EXERCISES = (
         goal="Count scores and silent queries from the sizes of clusters",
         examine=_sizes,
         after="Uneven clusters may cost less than even ones, by answering fewer queries.",
+        drawn=False,
     ),
     Exercise(
         name="clustering/mask",

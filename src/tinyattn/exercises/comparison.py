@@ -319,6 +319,7 @@ EXERCISES = (
         goal="Say how many layers of each kind join the two ends of a text",
         examine=_paths,
         after="One, a line, a line, a logarithm: only dilated kernels earn what Table 2 gives to all.",
+        drawn=False,
     ),
     Exercise(
         name="comparison/hops",

@@ -278,6 +278,7 @@ EXERCISES = (
         goal="Estimate the memory of the weights, and the text that fits into a given memory",
         examine=_bytes,
         after="Four times the tokens need sixteen times the memory.",
+        drawn=False,
     ),
     Exercise(
         name="complexity/merge",
@@ -300,6 +301,7 @@ EXERCISES = (
         goal="Build a mask with few pairs that touches every block",
         examine=_blocks,
         after="One pair in sixteen is kept, and every block is computed: density is not speed.",
+        drawn=False,
     ),
     Exercise(
         name="complexity/exponent",
