@@ -90,4 +90,11 @@ FAULTS = [
         "            return any(part is ... for part in value)",
         "exercises/test_base.py::test_a_value_with_a_gap_was_not_attempted",
     ),
+    Fault(
+        "a student is asked for a leak where no centroid leaks",
+        "exercises/clustering.py",
+        "> PLAINLY for centroid in centroids",
+        ">= 0 for centroid in centroids",
+        "exercises/test_pages.py::test_a_latecomer_at_a_centroid_is_felt_on_every_seed[2002]",
+    ),
 ]

@@ -16,6 +16,8 @@ from tinyattn.exercises.base import Exercise, Mistake, Verdict, of_function, of_
 from tinyattn.exercises.base import wrong as is_wrong
 from tinyattn.exercises.certificates import returned, vector
 
+PLAINLY = 0.01  # far more than rounding: the change of a weight that every search finds
+
 
 def _sizes(answer: Any, generator: Generator) -> Verdict:
     right = {"scores": 44, "silent": 3, "balanced": 64}
@@ -271,26 +273,40 @@ def _apart(answer: Any, generator: Generator) -> Verdict:
     return Verdict("right")
 
 
-def _leak(answer: Any, generator: Generator) -> Verdict:
-    def rows(x: Tensor, centroids: Tensor, size: int) -> Tensor:
-        """Weights of all queries but the last, balanced clusters, causal."""
-        options = {"membership": "balanced", "causal": True, "cluster_size": size}
-        return routing_weights(x[None, None], x[None, None], centroids[None], **options)[0, 0, :-1]
+def _earlier_rows(x: Tensor, centroids: Tensor, size: int) -> Tensor:
+    """Weights of all queries but the last, balanced clusters, causal."""
+    options = {"membership": "balanced", "causal": True, "cluster_size": size}
+    return routing_weights(x[None, None], x[None, None], centroids[None], **options)[0, 0, :-1]
 
-    for n, size in ((9, 3), (12, 4), (8, 2)):
+
+def _felt(x: Tensor, last: Tensor, centroids: Tensor, size: int) -> float:
+    """By how much some weight of an earlier query changes with another last token."""
+    changed = torch.cat([x[:-1], last[None]])
+    before, after = (_earlier_rows(one, centroids, size) for one in (x, changed))
+    return float((before - after).abs().max())
+
+
+def _draw_leak(generator: Generator, n: int, size: int) -> tuple[Tensor, Tensor, int]:
+    """Tokens of which the last would be felt at one centroid or another."""
+    while True:
         x = torch.randn(n, 4, generator=generator)
         centroids = F.normalize(torch.randn(3, 4, generator=generator), dim=-1)
+        if any(_felt(x, centroid, centroids, size) > PLAINLY for centroid in centroids):
+            return x, centroids, size
+
+
+def _leak(answer: Any, generator: Generator) -> Verdict:
+    for n, size in ((9, 3), (12, 4), (8, 2)):
+        x, centroids, size = _draw_leak(generator, n, size)
         last = returned(answer, x, centroids, size)
         if isinstance(last, Verdict):
             return last
         last = vector(last, 4)
         if isinstance(last, Verdict):
             return last
-        changed = torch.cat([x[:-1], last[None]])
         if torch.allclose(x[-1], last):
             return is_wrong("the last token has not changed, so nothing can")
-        apart = (rows(x, centroids, size) - rows(changed, centroids, size)).abs().amax(-1) > 1e-6
-        if not apart.any():
+        if not _felt(x, last, centroids, size) > 1e-6:
             return is_wrong(
                 f"for {n} tokens and clusters of {size} no earlier token notices: the new one must "
                 "push somebody out of a cluster, or leave one and make room"
