@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tinyattn.exercises.state import kept_state
+
 KINDS = ("predict", "implement", "break", "measure", "prove")
 LARGEST_PICTURE = 32  # queries or keys
 LONGEST_QUOTE = 200  # letters of an answer that a sentence repeats
@@ -48,10 +50,12 @@ def wrong(says: str, wanted: Any = None, got: Any = None) -> Verdict:
 def attempt(function: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:
     """What a call returns, and what it raised: anything but the reader's own Ctrl-C.
 
-    `sys.exit` and `pytest.fail` raise what is no Exception, and are failures like others.
+    `sys.exit` and `pytest.fail` raise what is no Exception, and are failures like others. What the
+    function has set in torch is set back, for it would hold for what its result is compared with.
     """
     try:
-        return function(*arguments), None
+        with kept_state():
+            return function(*arguments), None
     except KeyboardInterrupt:
         raise
     except BaseException as error:
