@@ -54,6 +54,10 @@ def _by_angle(x: Tensor, centroids: Tensor) -> Tensor:
     return (F.normalize(x, dim=-1) @ F.normalize(centroids, dim=-1).T).argmax(-1)
 
 
+def _by_product(x: Tensor, centroids: Tensor) -> Tensor:
+    return (x @ centroids.T).argmax(-1)
+
+
 def _meeting(home: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     """The mask of a rule for the cluster of each vector."""
 
@@ -76,7 +80,7 @@ def _mask(answer: Any, generator: Generator) -> Verdict:
     mistakes = [
         Mistake(
             "centroids have different lengths and a long one wins every product: compare angles",
-            _meeting(lambda x, c: (x @ c.T).argmax(-1)),
+            _meeting(_by_product),
         ),
         Mistake(
             "distances depend on lengths: the nearest centroid is the one at the smallest angle",
@@ -130,9 +134,11 @@ def _update(
     by_clusters: bool = False,
     turned: bool = False,
     unit_after: bool = False,
+    by_product: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One step of running means; the flags are mistakes when they are not as given."""
-    homes = F.one_hot(_by_angle(x, centroids), len(centroids)).to(x.dtype)  # (n, n_clusters)
+    home = _by_product(x, centroids) if by_product else _by_angle(x, centroids)
+    homes = F.one_hot(home, len(centroids)).to(x.dtype)  # (n, n_clusters)
     now = homes.T @ (F.normalize(x, dim=-1) if unit else x)
     n_now = homes.sum(0)
     keep = 1 - decay if turned else decay
@@ -149,17 +155,20 @@ def _draw_step(
     generator: Generator, n: int, d_head: int, n_clusters: int, decay: float
 ) -> tuple[Any, ...]:
     x = torch.randn(n, d_head, generator=generator) * 2
-    centroids = F.normalize(torch.randn(n_clusters, d_head, generator=generator), dim=-1)
+    lengths = 0.3 + 4 * torch.rand(n_clusters, 1, generator=generator)
+    centroids = lengths * F.normalize(torch.randn(n_clusters, d_head, generator=generator), dim=-1)
     if decay == 0:
         x, centroids[0] = x.abs(), -1.0  # the last place that anybody goes to
     counts = 1 + 5 * torch.rand(n_clusters, generator=generator)
     return x, centroids, centroids * counts[:, None], counts, decay
 
 
-def _same_homes(case: tuple[Any, ...]) -> bool:
-    """Whether every token would stay where it is after the centroids have moved."""
+def _lets_pass(case: tuple[Any, ...]) -> bool:
+    """Whether two mistakes would pass: products for angles, and members found after the move."""
     x, before = case[:2]
-    return torch.equal(_by_angle(x, before), _by_angle(x, _update(*case)[0]))
+    homes = _by_angle(x, before)
+    moved = case[-1] > 0 or not torch.equal(homes, _by_angle(x, _update(*case)[0]))
+    return not moved or torch.equal(homes, _by_product(x, before))
 
 
 def _step(answer: Any, generator: Generator) -> Verdict:
@@ -173,6 +182,10 @@ def _step(answer: Any, generator: Generator) -> Verdict:
         Mistake(
             "a centroid without members moves, or becomes NaN; it should stay where it is",
             with_fault(guarded=False),
+        ),
+        Mistake(
+            "centroids have different lengths and a long one wins every product: compare angles",
+            with_fault(by_product=True),
         ),
         Mistake("members count at unit length: divide each by its norm", with_fault(unit=False)),
         Mistake(
@@ -196,7 +209,7 @@ def _step(answer: Any, generator: Generator) -> Verdict:
     cases = []
     for sizes in ((9, 3, 3, 0.75), (12, 2, 5, 0.0), (4, 4, 3, 0.9)):
         case = _draw_step(generator, *sizes)
-        while sizes[-1] == 0 and _same_homes(case):
+        while _lets_pass(case):
             case = _draw_step(generator, *sizes)
         cases.append(case)
     return of_function(answer, _update, cases, mistakes)
