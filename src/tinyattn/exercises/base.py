@@ -20,6 +20,9 @@ from tinyattn.exercises.state import kept_state
 KINDS = ("predict", "implement", "break", "measure", "prove")
 LARGEST_PICTURE = 32  # queries or keys
 LONGEST_QUOTE = 200  # letters of an answer that a sentence repeats
+ONE_MAXIMUM = (
+    "one maximum for all rows: a row far below it underflows to 0 / 0; subtract each row's own"
+)
 TOLERANCE = 1e-4  # of float32 answers: far above rounding, far below any mistake that is named
 
 
