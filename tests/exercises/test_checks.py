@@ -164,6 +164,17 @@ def test_checks_leave_the_global_random_state_alone(name, capsys):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_an_exercise_says_whether_its_inputs_are_drawn(name):
+    """Of those that are not drawn, the hidden check sees the same again."""
+    generator = torch.Generator().manual_seed(1)
+    before = generator.get_state()
+    with torch.random.fork_rng():  # some answers draw
+        verdict = exercise(name).examine(ANSWERS[name].right[0], generator)
+    assert verdict.state == "right"
+    assert exercise(name).drawn != torch.equal(before, generator.get_state())
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_name_leads_to_its_exercise(name):
     assert exercise(name).name == name
     assert exercise(name).goal

@@ -132,3 +132,90 @@ def test_inputs_and_an_answers_own_draws_follow_the_seed_and_leave_the_readers_s
     expected = torch.rand(1, generator=torch.Generator().manual_seed(5)).item()
     assert drawn[2] == (expected, expected)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+STATES = {
+    "gradients": (torch.is_grad_enabled, torch.set_grad_enabled, True, False),
+    "dtype": (torch.get_default_dtype, torch.set_default_dtype, torch.float32, torch.float64),
+    "device": (
+        torch.get_default_device,
+        torch.set_default_device,
+        torch.device("cpu"),
+        torch.device("meta"),
+    ),
+}
+
+
+@pytest.fixture(params=STATES)
+def state(request):
+    """A state of torch that outlives an answer: its getter, setter, usual and other value."""
+    get, put, usual, other = STATES[request.param]
+    yield get, put, usual, other
+    put(None if request.param == "device" else usual)
+
+
+def test_a_check_starts_with_torchs_own_state_and_gives_back_the_readers(state, monkeypatch):
+    get, put, usual, other = state
+    found = []
+
+    def examine(answer, generator):
+        found.append(get())
+        put(usual)
+        return Verdict("right")
+
+    put(other)
+    run.grade(planted(monkeypatch, examine), 3, seed=1)
+    assert found == [usual]
+    assert get() == other
+
+
+@pytest.mark.parametrize("error", [None, ValueError])
+def test_an_answer_that_changes_torchs_state_changes_it_for_nobody_else(error, state, monkeypatch):
+    get, put, usual, other = state
+
+    def examine(answer, generator):
+        put(other)
+        if error:
+            raise error("late")
+        return Verdict("right")
+
+    run.check(planted(monkeypatch, examine), 3)
+    assert get() == usual
+
+
+def rounded(sort):
+    return torch.zeros_like(sort).scatter(1, sort.argmax(1, keepdim=True), 1.0)
+
+
+def policy_gradient(theta, rewards):
+    theta = theta.clone().requires_grad_()
+    (theta.softmax(0) @ rewards).backward()
+    return theta.grad
+
+
+def test_no_setting_of_one_answer_turns_the_mark_of_another():
+    torch.set_grad_enabled(False)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(AssertionError, match="no gradient comes back"):
+            run.grade("learned/straight", rounded, 1)
+        run.grade("learned/gradient", policy_gradient, 1)
+    finally:
+        torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
+
+
+def test_no_setting_within_an_answer_turns_its_own_mark():
+    def without_gradients(sort):
+        torch.set_grad_enabled(False)
+        return rounded(sort)
+
+    def in_double(theta, rewards):
+        torch.set_default_dtype(torch.float64)
+        return policy_gradient(theta, rewards)
+
+    with pytest.raises(AssertionError, match="no gradient comes back"):
+        run.grade("learned/straight", without_gradients, 1)
+    run.grade("learned/gradient", in_double, 1)
+    assert torch.is_grad_enabled()
+    assert torch.get_default_dtype() == torch.float32

@@ -43,9 +43,9 @@ FAULTS = [
     ),
     Fault(
         "a check draws from the reader's random state",
-        "exercises/run.py",
-        "with torch.random.fork_rng(devices=[]):",
-        "if True:",
+        "exercises/state.py",
+        "with torch.random.fork_rng(devices=[]), kept_state():",
+        "with kept_state():",
         CHECKS + "test_checks_leave_the_global_random_state_alone[attention/spread]",
     ),
     Fault(
@@ -89,5 +89,33 @@ FAULTS = [
         "            return any(map(gap, value))",
         "            return any(part is ... for part in value)",
         "exercises/test_base.py::test_a_value_with_a_gap_was_not_attempted",
+    ),
+    Fault(
+        "a student is asked for a leak where no centroid leaks",
+        "exercises/clustering.py",
+        "> PLAINLY for centroid in centroids",
+        ">= 0 for centroid in centroids",
+        "exercises/test_pages.py::test_a_latecomer_at_a_centroid_is_felt_on_every_seed[2002]",
+    ),
+    Fault(
+        "gradients that one answer switched off are off for the next",
+        "exercises/state.py",
+        "        torch.set_grad_enabled(True)\n",
+        "",
+        "exercises/test_run.py::test_no_setting_of_one_answer_turns_the_mark_of_another",
+    ),
+    Fault(
+        "an answer leaves its dtype to those after it",
+        "exercises/state.py",
+        "        torch.set_default_dtype(dtype)\n",
+        "",
+        "exercises/test_run.py::test_an_answer_that_changes_torchs_state_changes_it_for_nobody_else[dtype-None]",
+    ),
+    Fault(
+        "an answer that switches gradients off switches them off for the reference, too",
+        "exercises/base.py",
+        "        with kept_state():\n            return",
+        "        if True:\n            return",
+        "exercises/test_run.py::test_no_setting_within_an_answer_turns_its_own_mark",
     ),
 ]

@@ -249,6 +249,7 @@ EXERCISES = (
         goal="Work out a row of weights from keys and a query",
         examine=_row,
         after="Only differences of scores matter: the ratio of two weights is exp of theirs.",
+        drawn=False,
     ),
     Exercise(
         name="attention/masked",
@@ -281,6 +282,7 @@ EXERCISES = (
         points=5,
         goal="Choose test inputs that separate right attention from plausible mistakes",
         examine=_tell_apart,
+        drawn=False,
     ),
     Exercise(
         name="attention/spread",

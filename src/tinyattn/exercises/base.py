@@ -15,9 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tinyattn.exercises.state import kept_state
+
 KINDS = ("predict", "implement", "break", "measure", "prove")
 LARGEST_PICTURE = 32  # queries or keys
 LONGEST_QUOTE = 200  # letters of an answer that a sentence repeats
+ONE_MAXIMUM = (
+    "one maximum for all rows: a row far below it underflows to 0 / 0; subtract each row's own"
+)
 TOLERANCE = 1e-4  # of float32 answers: far above rounding, far below any mistake that is named
 
 
@@ -48,10 +53,12 @@ def wrong(says: str, wanted: Any = None, got: Any = None) -> Verdict:
 def attempt(function: Callable[..., Any], *arguments: Any) -> tuple[Any, BaseException | None]:
     """What a call returns, and what it raised: anything but the reader's own Ctrl-C.
 
-    `sys.exit` and `pytest.fail` raise what is no Exception, and are failures like others.
+    `sys.exit` and `pytest.fail` raise what is no Exception, and are failures like others. What the
+    function has set in torch is set back, for it would hold for what its result is compared with.
     """
     try:
-        return function(*arguments), None
+        with kept_state():
+            return function(*arguments), None
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -90,6 +97,7 @@ class Exercise:
         goal: what one can do afterwards, "Apply a mask before the softmax".
         examine: given the answer and a seeded generator for its inputs, the verdict.
         after: one sentence for a right answer: what it shows.
+        drawn: whether `examine` draws its inputs; if not, another seed examines the same again.
     """
 
     name: str
@@ -101,6 +109,7 @@ class Exercise:
     goal: str
     examine: Callable[[Any, torch.Generator], Verdict] = field(repr=False)
     after: str = ""
+    drawn: bool = True
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

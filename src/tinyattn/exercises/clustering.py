@@ -16,6 +16,8 @@ from tinyattn.exercises.base import Exercise, Mistake, Verdict, of_function, of_
 from tinyattn.exercises.base import wrong as is_wrong
 from tinyattn.exercises.certificates import returned, vector
 
+PLAINLY = 0.01  # far more than rounding: the change of a weight that every search finds
+
 
 def _sizes(answer: Any, generator: Generator) -> Verdict:
     right = {"scores": 44, "silent": 3, "balanced": 64}
@@ -52,6 +54,10 @@ def _by_angle(x: Tensor, centroids: Tensor) -> Tensor:
     return (F.normalize(x, dim=-1) @ F.normalize(centroids, dim=-1).T).argmax(-1)
 
 
+def _by_product(x: Tensor, centroids: Tensor) -> Tensor:
+    return (x @ centroids.T).argmax(-1)
+
+
 def _meeting(home: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     """The mask of a rule for the cluster of each vector."""
 
@@ -74,7 +80,7 @@ def _mask(answer: Any, generator: Generator) -> Verdict:
     mistakes = [
         Mistake(
             "centroids have different lengths and a long one wins every product: compare angles",
-            _meeting(lambda x, c: (x @ c.T).argmax(-1)),
+            _meeting(_by_product),
         ),
         Mistake(
             "distances depend on lengths: the nearest centroid is the one at the smallest angle",
@@ -128,9 +134,11 @@ def _update(
     by_clusters: bool = False,
     turned: bool = False,
     unit_after: bool = False,
+    by_product: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One step of running means; the flags are mistakes when they are not as given."""
-    homes = F.one_hot(_by_angle(x, centroids), len(centroids)).to(x.dtype)  # (n, n_clusters)
+    home = _by_product(x, centroids) if by_product else _by_angle(x, centroids)
+    homes = F.one_hot(home, len(centroids)).to(x.dtype)  # (n, n_clusters)
     now = homes.T @ (F.normalize(x, dim=-1) if unit else x)
     n_now = homes.sum(0)
     keep = 1 - decay if turned else decay
@@ -147,17 +155,20 @@ def _draw_step(
     generator: Generator, n: int, d_head: int, n_clusters: int, decay: float
 ) -> tuple[Any, ...]:
     x = torch.randn(n, d_head, generator=generator) * 2
-    centroids = F.normalize(torch.randn(n_clusters, d_head, generator=generator), dim=-1)
+    lengths = 0.3 + 4 * torch.rand(n_clusters, 1, generator=generator)
+    centroids = lengths * F.normalize(torch.randn(n_clusters, d_head, generator=generator), dim=-1)
     if decay == 0:
         x, centroids[0] = x.abs(), -1.0  # the last place that anybody goes to
     counts = 1 + 5 * torch.rand(n_clusters, generator=generator)
     return x, centroids, centroids * counts[:, None], counts, decay
 
 
-def _same_homes(case: tuple[Any, ...]) -> bool:
-    """Whether every token would stay where it is after the centroids have moved."""
+def _lets_pass(case: tuple[Any, ...]) -> bool:
+    """Whether two mistakes would pass: products for angles, and members found after the move."""
     x, before = case[:2]
-    return torch.equal(_by_angle(x, before), _by_angle(x, _update(*case)[0]))
+    homes = _by_angle(x, before)
+    moved = case[-1] > 0 or not torch.equal(homes, _by_angle(x, _update(*case)[0]))
+    return not moved or torch.equal(homes, _by_product(x, before))
 
 
 def _step(answer: Any, generator: Generator) -> Verdict:
@@ -171,6 +182,10 @@ def _step(answer: Any, generator: Generator) -> Verdict:
         Mistake(
             "a centroid without members moves, or becomes NaN; it should stay where it is",
             with_fault(guarded=False),
+        ),
+        Mistake(
+            "centroids have different lengths and a long one wins every product: compare angles",
+            with_fault(by_product=True),
         ),
         Mistake("members count at unit length: divide each by its norm", with_fault(unit=False)),
         Mistake(
@@ -194,7 +209,7 @@ def _step(answer: Any, generator: Generator) -> Verdict:
     cases = []
     for sizes in ((9, 3, 3, 0.75), (12, 2, 5, 0.0), (4, 4, 3, 0.9)):
         case = _draw_step(generator, *sizes)
-        while sizes[-1] == 0 and _same_homes(case):
+        while _lets_pass(case):
             case = _draw_step(generator, *sizes)
         cases.append(case)
     return of_function(answer, _update, cases, mistakes)
@@ -271,26 +286,40 @@ def _apart(answer: Any, generator: Generator) -> Verdict:
     return Verdict("right")
 
 
-def _leak(answer: Any, generator: Generator) -> Verdict:
-    def rows(x: Tensor, centroids: Tensor, size: int) -> Tensor:
-        """Weights of all queries but the last, balanced clusters, causal."""
-        options = {"membership": "balanced", "causal": True, "cluster_size": size}
-        return routing_weights(x[None, None], x[None, None], centroids[None], **options)[0, 0, :-1]
+def _earlier_rows(x: Tensor, centroids: Tensor, size: int) -> Tensor:
+    """Weights of all queries but the last, balanced clusters, causal."""
+    options = {"membership": "balanced", "causal": True, "cluster_size": size}
+    return routing_weights(x[None, None], x[None, None], centroids[None], **options)[0, 0, :-1]
 
-    for n, size in ((9, 3), (12, 4), (8, 2)):
+
+def _felt(x: Tensor, last: Tensor, centroids: Tensor, size: int) -> float:
+    """By how much some weight of an earlier query changes with another last token."""
+    changed = torch.cat([x[:-1], last[None]])
+    before, after = (_earlier_rows(one, centroids, size) for one in (x, changed))
+    return float((before - after).abs().max())
+
+
+def _draw_leak(generator: Generator, n: int, size: int) -> tuple[Tensor, Tensor, int]:
+    """Tokens of which the last would be felt at one centroid or another."""
+    while True:
         x = torch.randn(n, 4, generator=generator)
         centroids = F.normalize(torch.randn(3, 4, generator=generator), dim=-1)
+        if any(_felt(x, centroid, centroids, size) > PLAINLY for centroid in centroids):
+            return x, centroids, size
+
+
+def _leak(answer: Any, generator: Generator) -> Verdict:
+    for n, size in ((9, 3), (12, 4), (8, 2)):
+        x, centroids, size = _draw_leak(generator, n, size)
         last = returned(answer, x, centroids, size)
         if isinstance(last, Verdict):
             return last
         last = vector(last, 4)
         if isinstance(last, Verdict):
             return last
-        changed = torch.cat([x[:-1], last[None]])
         if torch.allclose(x[-1], last):
             return is_wrong("the last token has not changed, so nothing can")
-        apart = (rows(x, centroids, size) - rows(changed, centroids, size)).abs().amax(-1) > 1e-6
-        if not apart.any():
+        if not _felt(x, last, centroids, size) > 1e-6:
             return is_wrong(
                 f"for {n} tokens and clusters of {size} no earlier token notices: the new one must "
                 "push somebody out of a cluster, or leave one and make room"
@@ -309,6 +338,7 @@ EXERCISES = (
         goal="Count scores and silent queries from the sizes of clusters",
         examine=_sizes,
         after="Uneven clusters may cost less than even ones, by answering fewer queries.",
+        drawn=False,
     ),
     Exercise(
         name="clustering/mask",

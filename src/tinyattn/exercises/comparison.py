@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention as attend
 
 from tinyattn.analysis import path_lengths
 from tinyattn.dense import attention
-from tinyattn.exercises.base import Exercise, Mistake, Verdict, of_function, of_parts
+from tinyattn.exercises.base import ONE_MAXIMUM, Exercise, Mistake, Verdict, of_function, of_parts
 
 CLOSE = 1e-4  # of two outputs that are called equal
 
@@ -173,6 +173,12 @@ def _messages(answer: Any, generator: Generator) -> Verdict:
         total = q.new_zeros(len(q)).index_add(0, edges[:, 0], raised)
         return gathered(v, edges, raised / total[edges[:, 0]])
 
+    def one_maximum(q: Tensor, k: Tensor, v: Tensor, edges: Tensor) -> Tensor:
+        given = scores(q, k, edges)
+        raised = (given - given.max()).exp()
+        total = q.new_zeros(len(q)).index_add(0, edges[:, 0], raised)
+        return gathered(v, edges, raised / total[edges[:, 0]])
+
     def of_keys(q: Tensor, k: Tensor, v: Tensor, edges: Tensor) -> Tensor:
         table = torch.full((len(q), len(k)), -math.inf)
         table[edges[:, 0], edges[:, 1]] = scores(q, k, edges)
@@ -189,6 +195,7 @@ def _messages(answer: Any, generator: Generator) -> Verdict:
         Mistake("the softmax runs over the queries of a key; each query's weights sum to 1", of_keys),
         Mistake("the messages are not divided by the sum of their weights", raw),
         Mistake("the exponentials overflow: subtract each query's largest score first", overflowing),
+        Mistake(ONE_MAXIMUM, one_maximum),
         Mistake("a query without edges gets NaN; no message is zero", empty_nan),
         Mistake("the scores are not divided by √d_head",
                 lambda q, k, v, edges: _sent(q * math.sqrt(q.shape[1]), k, v, edges)),
@@ -207,6 +214,9 @@ def _messages(answer: Any, generator: Generator) -> Verdict:
         edges = mask.nonzero()
         order = torch.randperm(len(edges), generator=generator)
         cases.append((q + loud, k + loud, v, edges[order]))
+    q, k, v, edges = cases[0]
+    levels = math.sqrt(5) * torch.tensor([0.0, 200.0, -300.0, 0.0, 200.0, 0.0])[:, None]
+    cases.append((torch.hstack([q, levels]), torch.hstack([k, torch.ones(6, 1)]), v, edges))
     return of_function(answer, _sent, cases, mistakes)
 
 
@@ -319,6 +329,7 @@ EXERCISES = (
         goal="Say how many layers of each kind join the two ends of a text",
         examine=_paths,
         after="One, a line, a line, a logarithm: only dilated kernels earn what Table 2 gives to all.",
+        drawn=False,
     ),
     Exercise(
         name="comparison/hops",

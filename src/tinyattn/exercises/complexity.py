@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from tinyattn.analysis import attention_cost, fit_exponent
 from tinyattn.exercises.base import (
+    ONE_MAXIMUM,
     RIGHT,
     Exercise,
     Mistake,
@@ -145,6 +146,11 @@ def _merge(answer: Any, generator: Generator) -> Verdict:
     def no_share(o_1: Tensor, l_1: Tensor, o_2: Tensor, l_2: Tensor) -> tuple[Tensor, Tensor]:
         return o_1 + o_2, torch.logaddexp(l_1, l_2)
 
+    def one_maximum(o_1: Tensor, l_1: Tensor, o_2: Tensor, l_2: Tensor) -> tuple[Tensor, Tensor]:
+        top = torch.maximum(l_1, l_2).max()
+        out, both = overflowing(o_1, l_1 - top, o_2, l_2 - top)
+        return out, both + top
+
     mistakes = [
         Mistake("both parts weigh the same; the one with the larger sum should weigh more", halves),
         Mistake("the weights are exchanged: each part has its own logarithm", swapped),
@@ -154,12 +160,15 @@ def _merge(answer: Any, generator: Generator) -> Verdict:
             "exp of a large logarithm overflows: subtract before you exponentiate", overflowing
         ),
         Mistake("the merged logarithm overflows: use torch.logaddexp", overflowing_shares),
+        Mistake(ONE_MAXIMUM, one_maximum),
         Mistake("the outputs are added; they are averages and must be averaged", no_share),
     ]
     cases = [_draw_parts(generator, *sizes) for sizes in ((4, 3, 5, 2), (3, 6, 2, 5))]
     empty = [*cases[0][:2], torch.zeros(4, 2), torch.full((4,), -math.inf)]
     large = [*cases[0][:1], cases[0][1] + 200, cases[0][2], cases[0][3] + 199]
-    return of_function(answer, _merged, [*cases, empty, large], mistakes)
+    levels = torch.tensor([0.0, 200.0, -300.0, 0.0])
+    apart = [cases[0][0], cases[0][1] + levels, cases[0][2], cases[0][3] + levels]
+    return of_function(answer, _merged, [*cases, empty, large, apart], mistakes)
 
 
 def _draw_parts(generator: Generator, n_q: int, n_1: int, n_2: int, d: int) -> list[Tensor]:
@@ -278,6 +287,7 @@ EXERCISES = (
         goal="Estimate the memory of the weights, and the text that fits into a given memory",
         examine=_bytes,
         after="Four times the tokens need sixteen times the memory.",
+        drawn=False,
     ),
     Exercise(
         name="complexity/merge",
@@ -300,6 +310,7 @@ EXERCISES = (
         goal="Build a mask with few pairs that touches every block",
         examine=_blocks,
         after="One pair in sixteen is kept, and every block is computed: density is not speed.",
+        drawn=False,
     ),
     Exercise(
         name="complexity/exponent",

@@ -256,6 +256,7 @@ EXERCISES = (
         goal="Translate each paper's window into keys on each side",
         examine=_windows,
         after="Five conventions, one of which is yours: write down which.",
+        drawn=False,
     ),
     Exercise(
         name="compound/once",

@@ -287,6 +287,7 @@ EXERCISES = (
         goal="Walk outwards through a binary tree, halving where a span would overlap",
         examine=_walk,
         after="The sizes sum to 5 on the left and to 10 on the right: every word once.",
+        drawn=False,
     ),
     Exercise(
         name="extended/parent",

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from tinyattn.content import soft_permutation
-from tinyattn.exercises.base import Exercise, Mistake, Verdict, kind, of_function
+from tinyattn.exercises.base import ONE_MAXIMUM, Exercise, Mistake, Verdict, kind, of_function
 from tinyattn.exercises.base import wrong as is_wrong
 from tinyattn.exercises.certificates import returned
 
@@ -311,6 +311,9 @@ def _rows(answer: Any, generator: Generator) -> Verdict:
         sizes = torch.tensor(starts).diff()
         return raised / sums.repeat_interleave(sizes)
 
+    def one_maximum(starts: list[int], scores: Tensor) -> Tensor:
+        return by_exponentials(starts, scores - scores.max())
+
     def as_counts(starts: list[int], scores: Tensor) -> Tensor:
         return torch.cat([some.softmax(0) for some in scores.split(starts)])
 
@@ -332,6 +335,7 @@ def _rows(answer: Any, generator: Generator) -> Verdict:
             "the exponential of a large score is infinite: subtract the largest of the row first",
             by_exponentials,
         ),
+        Mistake(ONE_MAXIMUM, one_maximum),
         Mistake("the numbers are starts, not counts: row i ends where row i + 1 begins", as_counts),
         Mistake("all edges of a row weigh the same; their scores count", even),
         Mistake("starts[i + 1] is not part of row i, but what is before it is", last_left_out),
@@ -349,6 +353,8 @@ def _rows(answer: Any, generator: Generator) -> Verdict:
     ):
         starts = [0, *torch.tensor(sizes).cumsum(0).tolist()]
         cases.append((starts, torch.randn(sum(sizes), generator=generator) + level))
+    levels = torch.tensor([0.0, 0.0, 200.0, 200.0, 200.0, -300.0, -300.0])
+    cases.append(([0, 2, 5, 7], torch.randn(7, generator=generator) + levels))
     return of_function(answer, _row_softmax, cases, mistakes)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from tinyattn.content import lsh_mask
-from tinyattn.exercises.base import Exercise, Mistake, Verdict, of_function
+from tinyattn.exercises.base import ONE_MAXIMUM, Exercise, Mistake, Verdict, of_function
 from tinyattn.exercises.base import wrong as is_wrong
 from tinyattn.exercises.certificates import returned, whole_list
 
@@ -224,6 +224,12 @@ def _merge(answer: Any, generator: Generator) -> Verdict:
         found = z.isfinite().float()
         return (found[..., None] * o).sum(0) / found.sum(0).clamp(min=1)[..., None]
 
+    def one_maximum(z: Tensor, o: Tensor) -> Tensor:
+        raised = (z - z.max()).exp()
+        shares = raised / raised.sum(0)
+        shares = shares.masked_fill(z.isneginf().all(0), 0.0)
+        return (shares[..., None] * o).sum(0)
+
     mistakes = [
         Mistake(
             "that is the plain average: a round with a larger sum has a larger share",
@@ -239,6 +245,7 @@ def _merge(answer: Any, generator: Generator) -> Verdict:
         Mistake(
             "exp(z) overflows for large z: subtract the largest z first; it cancels", overflowing
         ),
+        Mistake(ONE_MAXIMUM, one_maximum),
         Mistake(
             "a query that no round answers gets NaN, as -inf minus -inf is; it should get zeros",
             lambda z, o: (z.softmax(0)[..., None] * o).sum(0),
@@ -262,8 +269,9 @@ def _merge(answer: Any, generator: Generator) -> Verdict:
         (2, 4, 3, 200.0),
         (4, 3, 1, -300.0),
         (1, 2, 2, 0.0),
+        (2, 4, 2, [0.0, 200.0, -300.0, 0.0]),
     ):
-        z = torch.randn(rounds, n, generator=generator) + level
+        z = torch.randn(rounds, n, generator=generator) + torch.tensor(level)
         o = torch.randn(rounds, n, d_v, generator=generator)
         nobody = torch.rand(rounds, n, generator=generator) < 0.3
         nobody[:, 0], nobody[:, -1], nobody[0, 1] = False, True, rounds > 1

@@ -9,6 +9,7 @@ import torch
 
 from tinyattn.exercises.base import OPEN, Exercise, Verdict, attempt, has_gap, kind, quoted, wrong
 from tinyattn.exercises.pictures import draw
+from tinyattn.exercises.state import first_state
 from tinyattn.show import Checklist
 
 # Chapters with exercises, in the book's order: each is a module of this package.
@@ -124,8 +125,7 @@ def grade(name: str, answer: Any, seed: int) -> None:
 
 def _examine(one: Exercise, answer: Any, seed: int) -> Verdict:
     """The verdict; an answer on which its check fails is of a kind that nobody expected."""
-    with torch.random.fork_rng(devices=[]):  # answers that draw leave the reader's state alone
-        torch.manual_seed(seed)
+    with first_state(seed):
         unfinished, error = attempt(has_gap, answer)
         if unfinished:
             return OPEN

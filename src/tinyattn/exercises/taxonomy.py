@@ -370,6 +370,7 @@ EXERCISES = (
         goal="Name the case in which each family equals softmax attention",
         examine=_exact,
         after="Such a case is the first test to write for any approximation.",
+        drawn=False,
     ),
     Exercise(
         name="taxonomy/costs",
@@ -403,5 +404,6 @@ EXERCISES = (
         goal="Find keys that softmax tells apart and linear attention does not",
         examine=_needle,
         after="Longer queries sharpen a softmax; products of features they leave as they are.",
+        drawn=False,
     ),
 )

@@ -404,6 +404,7 @@ EXERCISES = (
         goal="Count the parameters of a decoder-only model by hand",
         examine=_parameters,
         after="The layer is 12 d² + 13 d; around the layers stand one table and one norm.",
+        drawn=False,
     ),
     Exercise(
         name="transformer/move",

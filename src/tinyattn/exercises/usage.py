@@ -331,6 +331,7 @@ EXERCISES = (
         goal="Count token passes with and without a cache, and the numbers that it keeps",
         examine=_passes,
         after="With a cache work grows with the text, without it with the square.",
+        drawn=False,
     ),
     Exercise(
         name="usage/causal",
@@ -386,5 +387,6 @@ EXERCISES = (
         goal="Build a model on which greedy decoding loses by a wanted factor",
         examine=_greedy,
         after="With three characters the factor stays below 3; with more it grows without bound.",
+        drawn=False,
     ),
 )

@@ -64,14 +64,21 @@ def chosen_by_centroids(q, k, centroids, causal):
 
 
 def follow(
-    unit=True, stay=True, running=True, keep=lambda d: d, divide=None, rounds=1, stretch=False
+    unit=True,
+    stay=True,
+    running=True,
+    keep=lambda d: d,
+    divide=None,
+    rounds=1,
+    stretch=False,
+    likeness=cosine,
 ):
     """One update cluster by cluster, with faults by choice."""
 
     def answer(x, centroids, sums, counts, decay):
         at = centroids
         for _ in range(rounds):
-            homes = [by_cosine(vector, at) for vector in x]
+            homes = [best(likeness)(vector, at) for vector in x]
             new, new_sums, new_counts = at.clone(), sums.clone(), counts.clone()
             for c in range(len(centroids)):
                 members = [
@@ -186,6 +193,7 @@ ANSWERS = {
         right=(follow(), follow_by_index),
         wrong=(
             ("stay where it is", follow(stay=False)),
+            ("compare angles", follow(likeness=lambda x, c: float(x @ c))),
             ("by its norm", follow(unit=False)),
             ("a mean divides by the members", divided_by_clusters),
             ("forgets that much", follow(keep=lambda d: 1 - d)),

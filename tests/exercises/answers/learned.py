@@ -127,6 +127,10 @@ def rows_at_once(starts, scores):
     return raised / torch.zeros(len(sizes)).index_add(0, row, raised)[row]
 
 
+def one_top_for_all(starts, scores):
+    return each_row(softmax)(starts, scores - max(scores))
+
+
 def without_the_last(row):
     return torch.cat([torch.softmax(row[:-1], 0), row[-1:]])
 
@@ -222,6 +226,7 @@ ANSWERS = {
         wrong=(
             ("over all edges", lambda starts, scores: torch.softmax(scores, 0)),
             ("infinite", each_row(softmax)),
+            ("one maximum for all rows", one_top_for_all),
             ("not counts", by_counts),
             ("weigh the same", each_row(lambda row: torch.ones(len(row)) / len(row))),
             ("is not part of row i", each_row(without_the_last)),

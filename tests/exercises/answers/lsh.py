@@ -111,6 +111,13 @@ def merge_by_logsumexp(z, o):
     return torch.einsum("tn,tnd->nd", share, o)
 
 
+def one_top_for_all(z, o):
+    a = torch.exp(z - z.max())
+    sums = a.sum(dim=0)
+    sums[(z == -math.inf).all(dim=0)] = 1.0
+    return torch.einsum("tn,tnd->nd", a / sums, o)
+
+
 def merge_one_by_one(z, o):
     """Round by round, as an online softmax does."""
     top, total, out = z[0].clamp(min=-1e30), (z[0] > -math.inf).float(), o[0]
@@ -215,6 +222,7 @@ ANSWERS = {
             ),
             ("those of z itself", lambda z, o: torch.einsum("tn,tnd->nd", z / z.sum(0), o)),
             ("overflows", lambda z, o: torch.einsum("tn,tnd->nd", z.exp() / z.exp().sum(0), o)),
+            ("one maximum for all rows", one_top_for_all),
             ("gets NaN", lambda z, o: torch.einsum("tn,tnd->nd", F.softmax(z, 0), o)),
             (
                 "over the queries",
