@@ -51,7 +51,7 @@ HIDDEN_TEST = """\
 import importlib as _importlib
 import sys as _sys
 
-for _module in [name for name in _sys.modules if name.split(".")[:2] == ["tinyattn", "exercises"]]:
+for _module in [name for name in _sys.modules if name.split(".")[0] == "tinyattn"]:
     del _sys.modules[_module]
 _importlib.import_module("tinyattn.exercises").grade("{name}", {answer}, {seed})
 ### END HIDDEN TESTS"""
@@ -107,7 +107,7 @@ def _cells(chapter: str, part: Part, seed: int) -> list[NotebookNode]:
     hidden = HIDDEN_TEST.format(name=part.name, answer=answer, seed=seed)
     one = exercise(part.name)
     rest = one.points - SEEN_POINTS
-    where = "" if one.kind == "predict" else ", for the same answer on other inputs"
+    where = ", for the same answer on other inputs" if one.drawn else ""
     return [
         _markdown(name, "task", plain(part.exercise.source, _where(chapter))),
         _code(
@@ -165,7 +165,8 @@ def _title(chapter: str, opening: list[NotebookNode], suffix: str = "") -> str:
         "Fill in the answers, run the checks below them, and hand in the notebook under its own "
         "name. A check tells you which mistake an answer looks like, and you may run it as often "
         f"as you like. {_points(SEEN_POINTS)} of each exercise is for an answer that passes it; "
-        "the others are for the same answer on inputs that you do not see. Write into the answer "
+        "the others are given after you have handed in, for the same answer on inputs that you do "
+        "not see where a check draws inputs. Write into the answer "
         "cells only: the cells of the checks are put back as they were before marks are given."
     )
     return "\n".join(

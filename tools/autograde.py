@@ -16,6 +16,7 @@ this, and can use the network: see the appendix for instructors. Linux and macOS
 from __future__ import annotations
 
 import argparse
+import copy
 import csv
 import html
 import multiprocessing
@@ -72,7 +73,7 @@ def grade_all(
     course: Path, assignment: str, limits: Limits, jobs: int = 1, students: list[str] | None = None
 ) -> list[Marks]:
     """Grade the submissions of an assignment and write marks and feedback into the course."""
-    handed_in = sorted(path.parent.parent.name for path in _submissions(course, assignment))
+    handed_in = sorted(path.parent.name for path in _submissions(course, assignment))
     chosen = [name for name in handed_in if students is None or name in students]
     with tempfile.TemporaryDirectory(prefix="tests-") as folder:
         tests = _course_of_tests(course, assignment, Path(folder))
@@ -85,7 +86,8 @@ def grade_all(
 
 
 def _submissions(course: Path, assignment: str) -> list[Path]:
-    return list((course / "submitted").glob(f"*/{assignment}/{assignment}.ipynb"))
+    """The folders of this assignment, also those in which the notebook has another name."""
+    return [path for path in (course / "submitted").glob(f"*/{assignment}") if path.is_dir()]
 
 
 def _course_of_tests(course: Path, assignment: str, folder: Path) -> Path:
@@ -122,18 +124,23 @@ def grade_one(course: Path, assignment: str, student: str, tests: Path, limits: 
 def _hand_in(course: Path, alone: Path, assignment: str, student: str) -> NotebookNode:
     """Copy the notebook, and nothing that lies beside it or that it is a link to."""
     given = course / "submitted" / student / assignment / f"{assignment}.ipynb"
+    if not given.is_symlink() and not given.exists():
+        found = ", ".join(sorted(path.name for path in given.parent.iterdir())) or "nothing"
+        raise ValueError(f"there is no {given.name} in the folder, but {found[:200]}")
     if given.is_symlink() or not given.is_file():
         raise ValueError("the notebook is not a file")
     if given.stat().st_size > LARGEST_NOTEBOOK:
         raise ValueError("the notebook is too large")
     try:
-        notebook = nbformat.read(given, as_version=4)
+        notebook = nbformat.reads(given.read_text(encoding="utf-8-sig"), as_version=4)
         nbformat.validate(notebook)
     except Exception as error:  # whatever a broken file leads to
         raise ValueError(f"the notebook cannot be read: {type(error).__name__}") from error
     there = alone / "submitted" / student / assignment
     there.mkdir(parents=True)
     _without_copies(notebook)
+    released = course / "release" / assignment / given.name
+    _put_back(notebook, nbformat.read(released, as_version=4))
     nbformat.write(notebook, there / given.name)
     return notebook
 
@@ -148,6 +155,39 @@ def _without_copies(notebook: NotebookNode) -> None:
             cell.metadata.pop("nbgrader", None)
         else:
             seen.add(name)
+
+
+def _grade_id(cell: NotebookNode) -> str | None:
+    marks = cell.metadata.get("nbgrader")
+    return marks.get("grade_id") if isinstance(marks, dict) else None
+
+
+def _put_back(notebook: NotebookNode, ours: NotebookNode) -> None:
+    """Insert the assignment's missing cells, imports and empty answers too, at their places.
+
+    nbgrader puts graded cells back itself, but only behind cells that are there.
+    """
+    wanted = [cell for cell in ours.cells if _grade_id(cell)]
+    names = [_grade_id(cell) for cell in notebook.cells]
+    if not {_grade_id(cell) for cell in wanted} & set(names):
+        raise ValueError(
+            "this notebook does not hold the assignment's cells: answers must stand in the notebook "
+            "that was handed out"
+        )
+    place = 0
+    for cell in wanted:
+        if _grade_id(cell) in names:
+            place = names.index(_grade_id(cell)) + 1
+        else:
+            missing = copy.deepcopy(cell)
+            missing.pop("id", None)
+            if notebook.nbformat_minor >= 5:  # older ones, as Colab writes them, have no ids
+                missing["id"] = secrets.token_hex(
+                    8
+                )  # ours may stand in a cell stripped of its name
+            notebook.cells.insert(place, missing)
+            names.insert(place, _grade_id(cell))
+            place += 1
 
 
 def _run(alone: Path, assignment: str, student: str, limits: Limits) -> str:
@@ -243,7 +283,9 @@ def _ungraded(notebook: NotebookNode, status: str, given: NotebookNode | None) -
         name = cell.metadata.get("nbgrader", {}).get("grade_id")
         if cell.metadata.get("nbgrader", {}).get("solution"):
             cell.source = answers.get(name, cell.source)
-    reason = f"**No points: {status}.** Run the notebook from top to bottom before handing it in."
+    reason = f"**No points: {html.escape(status, quote=False)}.**"
+    if given is not None:
+        reason += " Run the notebook from top to bottom before handing it in."
     notebook.cells.insert(0, new_markdown_cell(reason, id="no-points"))
     return notebook
 

@@ -133,6 +133,7 @@ def as_markdown(assignment: str) -> str:
     points, minutes = (sum(getattr(one, what) for one in ones) for what in ("points", "minutes"))
     lines = [f"# Rubric: {assignment}", "", f"{points} points, about {minutes} minutes.", ""]
     for one in ones:
+        other = "on hidden inputs" if one.drawn else "to the same check after handing in"
         lines += [
             f"## {one.title} ({one.name})",
             "",
@@ -140,8 +141,8 @@ def as_markdown(assignment: str) -> str:
             "",
             "| points | for |",
             "|---:|---|",
-            f"| {SEEN_POINTS} | a right answer on the inputs of the check in the notebook |",
-            f"| {one.points - SEEN_POINTS} | a right answer on hidden inputs |",
+            f"| {SEEN_POINTS} | a right answer to the check in the notebook |",
+            f"| {one.points - SEEN_POINTS} | a right answer {other} |",
             "",
             "Mistakes that the check names:",
             "",

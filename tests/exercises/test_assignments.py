@@ -132,6 +132,39 @@ def test_the_points_of_an_exercise_are_one_for_the_seen_inputs_and_the_rest_hidd
     assert marked == {}
 
 
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+def test_other_inputs_are_promised_where_a_check_draws_them_and_only_there(part, course):
+    name, drawn = part.name.replace("/", "-"), exercise(part.name).drawn
+    chapter = part.name.split("/")[0]
+    hidden = next(c for c in released(course, chapter).cells if c.id == f"{name}-hidden")
+    assert ("on other inputs" in hidden.source) == drawn
+    rubric = as_markdown(chapter).split(f"({part.name})")[1].split("## ")[0]
+    assert ("on hidden inputs" in rubric) == drawn
+
+
+def hidden_test(name, before):
+    """Run an exercise's hidden test in a Python of its own, after other code."""
+    test = assignments.HIDDEN_TEST.format(name=name, answer="answer", seed=SEED)
+    command = [sys.executable, "-c", f"import torch\n{before}\n{test}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_a_reference_that_the_answer_replaces_is_not_what_the_hidden_test_compares_with():
+    patch = "import tinyattn.content as c\nc.soft_permutation = lambda s, **k: torch.zeros_like(s)"
+    done = hidden_test(
+        "learned/sinkhorn", f"{patch}\nanswer = lambda s, *more: torch.zeros_like(s)"
+    )
+    assert "AssertionError: Not yet: " in done.stderr
+
+
+def test_answers_that_use_the_packages_classes_pass_the_hidden_test():
+    part = next(part for part in PARTS if "Window(" in part.solution.source)
+    imports = "from tinyattn.analysis import path_lengths\nfrom tinyattn.patterns import *"
+    solution = without_check(part.solution.source)
+    done = hidden_test(part.name, f"{imports}\n{solution}\nanswer = {answer_expression(part)}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_students_see_plain_markdown_only(chapter, course):
     for cell in released(course, chapter).cells:

@@ -13,6 +13,8 @@ from autograde import Marks, write_marks
 from grade_alone import Limits
 from shielded_execute import CUT, LARGEST_OUTPUT, ShieldedExecute
 
+NAMES = ["setup", "a-answer", "a-check", "b-answer", "b-check"]
+
 
 def cell(name=None, **more):
     marks = {} if name is None else {"nbgrader": {"grade_id": name, **more}}
@@ -22,6 +24,10 @@ def cell(name=None, **more):
 @pytest.fixture
 def course(tmp_path):
     (tmp_path / "submitted" / "ada" / "attention").mkdir(parents=True)
+    (tmp_path / "release" / "attention").mkdir(parents=True)
+    ours = new_notebook(cells=[cell(name) for name in NAMES])
+    released = tmp_path / "release" / "attention" / "attention.ipynb"
+    released.write_text(nbformat.writes(ours), encoding="utf-8")
     return tmp_path
 
 
@@ -33,7 +39,7 @@ def hand_in(course, text):
 
 def test_only_the_notebook_is_taken_along(course):
     (course / "submitted" / "ada" / "attention" / "sitecustomize.py").write_text("import os")
-    hand_in(course, nbformat.writes(new_notebook(cells=[cell()])))
+    hand_in(course, nbformat.writes(new_notebook(cells=[cell("setup")])))
     taken = [path.name for path in (course / "alone").rglob("*") if path.is_file()]
     assert taken == ["attention.ipynb"]
 
@@ -56,6 +62,40 @@ def test_notebooks_that_are_broken_or_huge_are_refused_with_the_reason(course, m
     monkeypatch.setattr(autograde, "LARGEST_NOTEBOOK", 10)
     with pytest.raises(ValueError, match="the notebook is too large"):
         hand_in(course, nbformat.writes(new_notebook()))
+
+
+@pytest.mark.parametrize("minor", [4, 5])
+@pytest.mark.parametrize("kept", [["b-answer"], NAMES[1:], NAMES[::2], NAMES])
+def test_missing_cells_of_the_assignment_are_put_back_at_their_places(course, kept, minor):
+    given = new_notebook(cells=[cell(name) for name in kept])
+    if minor == 4:
+        given.nbformat_minor = 4
+        for one in given.cells:
+            del one["id"]
+    hand_in(course, nbformat.writes(given))
+    there = course / "alone" / "submitted" / "ada" / "attention" / "attention.ipynb"
+    taken = nbformat.read(there, as_version=4)
+    nbformat.validate(taken)
+    cells = taken.cells
+    assert [one.metadata.nbgrader.grade_id for one in cells] == NAMES
+
+
+@pytest.mark.parametrize("cells", [[], [cell()], [cell("of another assignment")]])
+def test_a_notebook_without_the_assignments_cells_is_told_so(course, cells):
+    with pytest.raises(ValueError, match="does not hold the assignment's cells"):
+        hand_in(course, nbformat.writes(new_notebook(cells=cells)))
+
+
+def test_a_byte_order_mark_in_front_of_a_notebook_is_read_over(course):
+    hand_in(course, "\ufeff" + nbformat.writes(new_notebook(cells=[cell("setup")])))
+
+
+def test_a_notebook_of_another_name_is_listed_and_told_with_what_was_found(course):
+    folder = course / "submitted" / "ada" / "attention"
+    (folder / "attention(1).ipynb").write_text("{}", encoding="utf-8")
+    assert autograde._submissions(course, "attention") == [folder]
+    with pytest.raises(ValueError, match=r"no attention\.ipynb in the folder, but attention\(1\)"):
+        autograde._hand_in(course, course / "alone", "attention", "ada")
 
 
 def test_only_the_first_cell_of_a_name_belongs_to_the_assignment():

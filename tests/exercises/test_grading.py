@@ -135,6 +135,9 @@ SCORES = {
     "endless": TOTAL - WORTH["attention-masked"],
     "exits": 0,
     "searches": 0,
+    "only one": WORTH["attention-masked"],
+    "renamed": 0,
+    "empty": 0,
     "broken": 0,
     "stubborn": 0,
 }
@@ -175,11 +178,20 @@ def course(tmp_path_factory):
     notebooks["tampers"] = tampered(notebooks["tampers"])
     notebooks["searches"].cells.append(new_markdown_cell(SCRIPT))
     notebooks["stubborn"] = filled_in(released, {**SOLUTIONS, "attention-row": STUBBORN})
+    notebooks["only one"] = filled_in(released, SOLUTIONS)
+    notebooks["only one"].cells = [
+        cell
+        for cell in notebooks["only one"].cells
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == "attention-masked-answer"
+    ]
+    notebooks["renamed"] = notebooks["right"]
+    notebooks["empty"] = nbformat.v4.new_notebook()
     for name in SCORES:
         there = course / "submitted" / name / NAME
         there.mkdir(parents=True)
         text = nbformat.writes(notebooks[name]) if name in notebooks else '{"cells": ['
-        (there / f"{NAME}.ipynb").write_text(text, encoding="utf-8")
+        file = f"{NAME}(1).ipynb" if name == "renamed" else f"{NAME}.ipynb"
+        (there / file).write_text(text, encoding="utf-8")
     others = [name for name in SCORES if name != "stubborn"]
     run("autograde.py", course, NAME, "--cell-seconds", 8, "--jobs", 2, "--students", *others)
     run("autograde.py", course, NAME, "--seconds", 12, "--students", "stubborn")
@@ -209,6 +221,8 @@ def test_the_marks_say_how_grading_ended(marks):
     assert how.pop("exits") == "the kernel died"
     assert how.pop("stubborn") == "stopped after 12 s"
     assert how.pop("broken").startswith("the notebook cannot be read")
+    assert how.pop("renamed") == "there is no attention.ipynb in the folder, but attention(1).ipynb"
+    assert how.pop("empty").startswith("this notebook does not hold the assignment's cells")
     assert set(how.values()) == {"graded"}
 
 
