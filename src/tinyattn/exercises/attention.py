@@ -221,7 +221,8 @@ def _spread(answer: Any, generator: Generator) -> Verdict:
     mistakes = [
         Mistake("that is the variance; the spread is its square root", lambda d: float(d)),
         Mistake(
-            "these are scores after the division by √d_head; measure the products before it",
+            "your spread is 1 for every d_head: products were not summed over the last axis, or were "
+            "divided by √d_head",
             lambda d: 1.0,
         ),
         Mistake(

@@ -16,6 +16,8 @@ from tinyattn.exercises.base import (
     Exercise,
     Mistake,
     Verdict,
+    as_numbers,
+    kind,
     of_function,
     of_parts,
 )
@@ -188,10 +190,12 @@ def _blocks(answer: Any, generator: Generator) -> Verdict:
     answer = made(answer)
     if isinstance(answer, Verdict):
         return answer
-    if not isinstance(answer, Tensor) or answer.shape != (N, N):
-        return is_wrong(f"return a tensor of shape ({N}, {N})")
-    if answer.dtype != torch.bool:
-        return is_wrong(f"a mask holds True and False, yours is {answer.dtype}")
+    mask = as_numbers(answer)
+    if mask is None or mask.shape != (N, N):
+        return is_wrong(f"return a tensor of shape ({N}, {N}), got {kind(answer)}")
+    if mask.dtype != torch.bool:
+        return is_wrong(f"a mask holds True and False, yours is {mask.dtype}")
+    answer = mask
     rows = answer.sum(1)
     if (rows != 2).any():
         bad = int((rows != 2).nonzero()[0])

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from tinyattn.exercises.base import Exercise, Mistake, Verdict, of_function, of_value
+from tinyattn.exercises.base import Exercise, Mistake, Verdict, attempt, kind, of_function, of_value
 from tinyattn.exercises.base import wrong as is_wrong
 from tinyattn.exercises.certificates import returned, whole_list
 from tinyattn.patterns import generation_order, image_2d
@@ -246,9 +246,13 @@ def _seams(answer: Any, generator: Generator) -> Verdict:
 
 def _agrees_with_raster(pairs: Any, height: int, width: int, block: Pair) -> Verdict | None:
     """Why the two pairs do not show what they should, or nothing."""
-    numbers = [whole_list(pair) for pair in pairs] if isinstance(pairs, (tuple, list)) else []
+    both = None if isinstance(pairs, (dict, str)) else attempt(list, pairs)[0]
+    numbers = [whole_list(pair) for pair in both or []]
     if len(numbers) != 2 or any(pair is None or len(pair) != 2 for pair in numbers):
-        return is_wrong("return two pairs, (query, key) that is hidden and (query, key) that leaks")
+        return is_wrong(
+            "return two pairs, (query, key) that is hidden and (query, key) that leaks, got "
+            f"{kind(pairs)}"
+        )
     here = f"for {height} by {width} pixels in tiles of {block}"
     when = generation_order(height, width, block).argsort().tolist()
     hidden, leaking = ((i, j) for i, j in (pair or (0, 0) for pair in numbers))

@@ -17,6 +17,7 @@ from tinyattn.exercises.base import (
     Mistake,
     Verdict,
     as_numbers,
+    kind,
     of_function,
     of_parts,
 )
@@ -171,6 +172,7 @@ def _exact(answer: Any, generator: Generator) -> Verdict:
         ],
         "nystrom": [
             Mistake("it has no mixtures E and F; its landmarks must be all tokens", "b"),
+            Mistake("with equal keys the matrix in the middle cannot be inverted", "a"),
         ],
         "prior": [
             Mistake("equal keys leave nothing but the prior, which is not flat", "a"),
@@ -180,7 +182,9 @@ def _exact(answer: Any, generator: Generator) -> Verdict:
         ],
     }
     if isinstance(answer, dict):
-        lower = {key: value.lower() for key, value in answer.items() if isinstance(value, str)}
+        lower = {
+            key: value.strip().lower() for key, value in answer.items() if isinstance(value, str)
+        }
         answer = {**answer, **lower}
     return of_parts(answer, wanted, mistakes)
 
@@ -311,11 +315,10 @@ def _needle(answer: Any, generator: Generator) -> Verdict:
         return answer
     if not isinstance(answer, (tuple, list)) or len(answer) != 2:
         return is_wrong("return two tensors: one query (d,) and the keys (n, d)")
-    if not all(isinstance(part, Tensor) for part in answer):
-        return is_wrong("return two tensors, not numbers or lists")
     parts = [as_numbers(part) for part in answer]
-    if any(part is None for part in parts):
-        return is_wrong("the query and the keys must hold real numbers")
+    for part, given in zip(parts, answer, strict=True):
+        if part is None:
+            return is_wrong(f"the query and the keys must hold real numbers, got {kind(given)}")
     q, k = (part.double() for part in parts)
     if q.dim() != 1 or k.dim() != 2 or k.shape[1:] != q.shape:
         return is_wrong(f"the query must be (d,) and the keys (n, d), got {_sizes(q)}, {_sizes(k)}")

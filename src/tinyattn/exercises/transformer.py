@@ -305,18 +305,25 @@ def _last_of_the_next(x: Tensor) -> Tensor:
     return following[:, -1:].expand_as(x).square()
 
 
+def _last_of_the_one_before(x: Tensor) -> Tensor:
+    """The last feature without the one before it: neither the first nor their mean is heard."""
+    before = torch.cat([x[:1], x[:-1]])
+    return (before[:, -1:] - before[:, -2:-1]).expand_as(x)
+
+
 def _to_and_fro(x: Tensor) -> Tensor:
     """The first feature of the token before, added here and subtracted there: the sum is 0."""
     before = torch.cat([x[:1], x[:-1]])
     return before[:, :1] * (-1) ** torch.arange(x.shape[1])
 
 
-def _nudged(f: Callable, x: Tensor, nudges: list[Tensor]) -> Tensor:
+def _changed(f: Callable, x: Tensor, others: list[Callable[[Tensor], Tensor]]) -> Tensor:
+    """Which outputs change when a token becomes another, for any of these."""
     mask = torch.zeros(len(x), len(x), dtype=torch.bool)
     for j in range(len(x)):
-        for nudge in nudges:
+        for other in others:
             moved = x.clone()
-            moved[j] += nudge
+            moved[j] = other(x[j])
             mask[:, j] |= ((f(moved) - f(x)).abs() > SEEN).any(-1)
     return mask
 
@@ -327,10 +334,10 @@ def _hears(answer: Any, generator: Generator) -> Verdict:
         return jacobian.sum(1).abs().amax(-1) > SEEN
 
     def constant(f: Callable, x: Tensor) -> Tensor:
-        return _nudged(f, x, [torch.ones(x.shape[1])])
+        return _changed(f, x, [lambda token: token + 1])
 
     def first_feature(f: Callable, x: Tensor) -> Tensor:
-        return _nudged(f, x, [torch.eye(x.shape[1])[0]])
+        return _changed(f, x, [lambda token: token + torch.eye(len(token))[0]])
 
     def total(f: Callable, x: Tensor) -> Tensor:
         return _reads(f, x).any(0).expand(len(x), -1)
@@ -345,6 +352,14 @@ def _hears(answer: Any, generator: Generator) -> Verdict:
             "the mean",
             constant,
         ),
+        Mistake(
+            "a token and its negative look alike to a square: nudge a token by other numbers, too",
+            lambda f, x: _changed(f, x, [lambda token: -token]),
+        ),
+        Mistake(
+            "twice a token looks like the token to LayerNorm, which divides by the spread",
+            lambda f, x: _changed(f, x, [lambda token: 2 * token]),
+        ),
         Mistake("you nudge the first feature only; an output may hear another", first_feature),
         Mistake(
             "positive and negative influences cancel in your sum; take absolute values first",
@@ -352,10 +367,18 @@ def _hears(answer: Any, generator: Generator) -> Verdict:
         ),
         Mistake("all rows are alike: look at each output by itself", total),
     ]
-    functions = (_layer_norm_of, _running_mean, _to_and_fro, _last_of_the_next, _batch_norm_of)
+    functions = (
+        _layer_norm_of,
+        _running_mean,
+        _to_and_fro,
+        _last_of_the_next,
+        _batch_norm_of,
+        _last_of_the_one_before,
+    )
+    sizes = ((5, 4), (7, 3), (6, 4), (4, 5), (6, 4), (5, 3))
     cases = [
         (f, torch.randn(n, d, generator=generator))
-        for f, (n, d) in zip(functions, ((5, 4), (7, 3), (6, 4), (4, 5), (6, 4)), strict=True)
+        for f, (n, d) in zip(functions, sizes, strict=True)
     ]
     return of_function(answer, _reads, cases, mistakes)
 

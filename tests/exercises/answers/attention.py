@@ -193,7 +193,7 @@ ANSWERS = {
         right=(spread_of(torch.randn), lambda d: torch.randn(50_000, d).norm(dim=-1).mean()),
         wrong=(
             ("that is the variance", spread_of(torch.randn, measure=torch.var)),
-            ("before it", spread_of(torch.randn, scale=lambda d: d**-0.5)),
+            ("your spread is 1 for every d_head", spread_of(torch.randn, scale=lambda d: d**-0.5)),
             ("between -1 and 1", spread_of(lambda *s: 2 * torch.rand(*s) - 1)),
             ("not centred", spread_of(torch.rand)),
             ("yours is", spread_of(torch.randn, measure=lambda x: 3 * x.std())),

@@ -192,12 +192,19 @@ ANSWERS = {
         ),
     ),
     "complexity/blocks": Answers(
-        right=(scattered, strided, lambda: strided().T.contiguous().T),
+        right=(
+            scattered,
+            strided,
+            lambda: strided().T.contiguous().T,
+            lambda: scattered().tolist(),
+            strided().numpy(),
+        ),
         wrong=(
             ("16 of 64 blocks", banded(2)),
             ("query 0 reads 3", banded(3)),
             ("yours is torch.int32", lambda: scattered().int()),
-            ("of shape (32, 32)", lambda: scattered()[:16]),
+            ("got 'all' (str)", lambda: "all"),
+            ("got a tensor of shape (16, 32)", lambda: scattered()[:16]),
             ("raised ZeroDivisionError", lambda: 1 / 0),
         ),
     ),

@@ -203,7 +203,7 @@ ANSWERS = {
         ),
     ),
     "extended/seams": Answers(
-        right=(seams_by_search, seam),
+        right=(seams_by_search, seam, lambda *given: torch.tensor(seam(*given))),
         wrong=(
             ("so it is rightly hidden", lambda h, w, b: seam(h, w, b)[::-1]),
             ("so it is not hidden", lambda h, w, b: ((1, 0), (w, b[1]))),

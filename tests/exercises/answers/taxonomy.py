@@ -206,7 +206,7 @@ ANSWERS = {
         ),
     ),
     "taxonomy/exact": Answers(
-        right=(cases(), cases(window="F")),
+        right=(cases(), cases(window="F"), cases(window=" f ")),
         wrong=(
             ("window: with w = n / 2", cases(window="g")),
             ("does not widen a window", cases(window="b")),
@@ -214,6 +214,7 @@ ANSWERS = {
             ("linformer: n slots are needed", cases(linformer="g")),
             ("that is Nyström's", cases(linformer="c")),
             ("nystrom: it has no mixtures", cases(nystrom="b")),
+            ("nystrom: with equal keys", cases(nystrom="a")),
             ("prior: equal keys", cases(prior="a")),
             ("grouped: equal keys", cases(grouped="a")),
             ("grouped: 'b' is not it", cases(grouped="b")),
@@ -260,12 +261,13 @@ ANSWERS = {
         ),
     ),
     "taxonomy/needle": Answers(
-        right=(keys(), negative_keys),
+        right=(keys(), negative_keys, lambda: [part.tolist() for part in keys()()]),
         wrong=(
             ("softmax gives key 0 the weight 0.20", keys(length=0.0)),
             ("linear attention gives key 0", keys(n=2)),
             ("two tensors: one query", lambda: torch.ones(2)),
-            ("not numbers", lambda: ([1.0, 2.0], torch.ones(2, 2))),
+            ("got (), (2, 2)", lambda: (1.0, torch.ones(2, 2))),
+            ("real numbers, got 'one' (str)", lambda: ("one", torch.ones(2, 2))),
             ("got (2,), (2, 3)", lambda: (torch.ones(2), torch.ones(2, 3))),
             ("one key or more", lambda: (torch.ones(2), torch.ones(0, 2))),
             ("must be finite", infinite_keys),

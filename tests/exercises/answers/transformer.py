@@ -212,6 +212,15 @@ def of_the_sum(f, x):
     return (x.grad.abs().sum(1) > 1e-6).repeat(len(x), 1)
 
 
+def by_change(f, x, factor):
+    mask = torch.zeros(len(x), len(x), dtype=torch.bool)
+    for j in range(len(x)):
+        other = x.clone()
+        other[j] *= factor
+        mask[:, j] = (f(other) - f(x)).abs().amax(dim=1) > 1e-4
+    return mask
+
+
 ANSWERS = {
     "transformer/positions": Answers(
         right=(clocks, vectorised_clocks),
@@ -301,6 +310,8 @@ ANSWERS = {
                 "invisible to LayerNorm",
                 lambda f, x: by_nudges(f, x, nudge=lambda n: torch.ones(1, n)),
             ),
+            ("look alike to a square", lambda f, x: by_change(f, x, -1)),
+            ("divides by the spread", lambda f, x: by_change(f, x, 2)),
             ("first feature only", lambda f, x: by_nudges(f, x, features=1)),
             ("influences cancel", gradients_of_sums),
             ("all rows are alike", of_the_sum),
