@@ -106,3 +106,26 @@ def test_links_of_nbgitpuller_name_a_repository_a_branch_and_a_notebook_in_it(li
 
 def test_both_kinds_of_links_are_shown():
     assert len(LINKS) == 2
+
+
+def test_what_is_said_of_predictions_and_of_checks_that_draw_nothing_is_so():
+    every = [one for chapter in CHAPTERS for one in exercises(chapter)]
+    points = {one.points for one in every if one.kind == "predict"}
+    least, most = (GLUED[f"instructors-predict-{word}"] for word in ("least", "most"))
+    assert {least, most} == {str(one) for one in points}
+    assert GLUED["instructors-not-drawn"] == str(sum(not one.drawn for one in every))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "atomic/pairs",
+        "learned/gradient",
+        "attention/heads",
+        "taxonomy/recurrent",
+        "comparison/messages",
+    ],
+)
+def test_demands_that_no_check_enforces_are_listed(name):
+    assert name in {one.name for one in exercises(name.split("/")[0])}
+    assert f"`{name}` (" in TEXT
