@@ -215,8 +215,9 @@ def _messages(answer: Any, generator: Generator) -> Verdict:
         order = torch.randperm(len(edges), generator=generator)
         cases.append((q + loud, k + loud, v, edges[order]))
     q, k, v, edges = cases[0]
-    levels = math.sqrt(5) * torch.tensor([0.0, 200.0, -300.0, 0.0, 200.0, 0.0])[:, None]
-    cases.append((torch.hstack([q, levels]), torch.hstack([k, torch.ones(6, 1)]), v, edges))
+    levels = math.sqrt(4) * torch.tensor([0.0, 200.0, -300.0, 0.0, 200.0, 0.0])[:, None]
+    q, k = torch.hstack([q[:, 1:], levels]), torch.hstack([k[:, 1:], torch.ones(6, 1)])
+    cases.append((q, k, v, edges))
     return of_function(answer, _sent, cases, mistakes)
 
 
