@@ -94,7 +94,7 @@ NOTATION = (
     Symbol(CONTENT, r"d_\text{hidden}", "width of the network that draws edges or sorts", "≥ 1", "", "d_hidden", ("content.EdgePredictor",)),
     Symbol(CONTENT, r"d_\text{node}", "width of what the policy knows of a token", "≥ 1", "", "d_node", ("content.EdgePredictor",)),
     Symbol(CONTENT, r"d_\text{sum}", "width of what stands for a block when blocks are sorted", "≥ 1", "", "d_summary", ("content.SortingNetwork",)),
-    Symbol(FAMILIES, r"\phi", "feature map in place of the exponential", "d_head → features", r"\phi", "elu_features", ("families.linear_attention",)),
+    Symbol(FAMILIES, r"\phi", "feature map in place of the exponential", "d_head → features", r"\phi", "elu_features", ("families.elu_features",)),
     Symbol(FAMILIES, r"n_\text{mem}", "keys and values that stand for all", "≥ 1", "", "n_memory", ("families.Linformer",)),
     Symbol(FAMILIES, "m", "landmarks of the Nyström form", "≥ 1", "", "n_landmarks", ("families.nystrom_attention",)),
     Symbol(COSTS, "|E|", "allowed pairs of a query and a key", "0 … n_q n_k", "", "n_pairs", ("analysis.attention_cost",)),
