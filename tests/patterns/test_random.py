@@ -75,9 +75,19 @@ def test_nothing_is_drawn_where_the_excluded_rule_allows_a_pair(exclude, size):
         assert len(set(keys)) == len(keys) == min(3, len(free))
 
 
+class FiveTokens(Window):
+    """A band that is asked about five tokens and no others."""
+
+    def allowed(self, i, j):
+        assert i.numel() == 0 or int(i.max()) < 5
+        assert j.numel() == 0 or int(j.max()) < 5
+        return super().allowed(i, j)
+
+
 @pytest.mark.parametrize(
     ("n", "exclude"),
     [
+        (5, FiveTokens(1)),
         (5, Random(5, 1, seed=1)),
         (5, Random(5, 1, seed=1) | Window(1)),
         (5, MatchedBlocks(5, (0,))),

@@ -39,11 +39,17 @@ def test_formulas_on_a_phone_have_their_number_above_and_can_be_read(visit, chap
         assert (
             number["y"] + number["height"] <= formula.locator("mjx-container").bounding_box()["y"]
         )
-    shown = page.evaluate(f"{WIDE}.map(it => getComputedStyle(it).backgroundImage)")
-    assert shown, "no formula is too wide: choose another chapter"
-    assert all(image.count("gradient") == 4 for image in shown)
     sizes = "[...document.querySelectorAll('mjx-container[display]')].map(it => getComputedStyle(it).fontSize)"
     assert min(float(size.removesuffix("px")) for size in page.evaluate(sizes)) >= 14
+
+
+def test_what_is_wider_than_a_screen_shows_that_it_goes_on(visit):
+    page = visit("book/07_atomic.html", width=240).settle().page
+    shown = page.evaluate(f"{WIDE}.map(it => getComputedStyle(it).backgroundImage)")
+    assert shown, "no formula is too wide: choose another chapter"
+    code = page.locator(".cell_input pre >> visible=true").first
+    shown.append(code.evaluate("it => getComputedStyle(it).backgroundImage"))
+    assert all(image.count("gradient") == 4 for image in shown)
 
 
 def test_a_picture_leads_to_its_file(visit, site):
