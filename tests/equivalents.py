@@ -64,6 +64,30 @@ EQUIVALENTS = [
         "every name has its labels from the start",
     ),
     Equivalent(
+        "analysis/complexity.py",
+        "for name, size in zip(sizes, found, strict=True):",
+        "for name, size in zip(sizes, found, strict=False):",
+        ZIPPED,
+    ),
+    Equivalent(
+        "analysis/graphs.py",
+        'raise ValueError(f"a spectral gap needs two tokens or more, got n={walk.shape[0]}")',
+        'raise ValueError(f"a spectral gap needs two tokens or more, got n={walk.shape[ -1]}")',
+        "the matrix is square",
+    ),
+    Equivalent(
+        "families/linear.py",
+        "return (top - later).clamp(max=0.0).exp()",
+        "return (top - later).clamp(max= 1.0).exp()",
+        "what is above 0 belongs to later keys, which tril leaves out",
+    ),
+    Equivalent(
+        "families/low_rank.py",
+        "member = (segment[:, None, :] == torch.arange(n_landmarks, device=real.device)[:, None]) & (",
+        "member = (segment[:, None, :] == torch.arange(n_landmarks, device=real.device)[:, None]) * (",
+        "a product of two tensors of bool is their conjunction",
+    ),
+    Equivalent(
         "show/pixels.py",
         "share = torch.where(seen == 0, 0.75, 0.55)",
         "share = torch.where(seen <= 0, 0.75, 0.55)",

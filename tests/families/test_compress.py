@@ -92,6 +92,8 @@ REFUSED = {
     "mixtures for other heads": (lambda q, k, v: compressed_attention(q, k, v, *mixtures(5, 3, 9)), ValueError, r"each of 2, got \(5, 3, 9\)"),
     "other slots": (lambda q, k, v: compressed_attention(q, k, v, mixtures(3, 9)[0], mixtures(4, 9)[0]), ValueError, "same slots, got 3 and 4"),
     "fewer slots": (lambda q, k, v: compressed_attention(q, k, v, mixtures(4, 9)[0], mixtures(3, 9)[0]), ValueError, "same slots, got 4 and 3"),
+    "wider tokens": (lambda *_: Linformer(8, 2, n=5, n_memory=2)(torch.zeros(1, 5, 9)), ValueError, r"d_model=8\) with .* got \(1, 5, 9\)"),
+    "narrower tokens": (lambda *_: Linformer(8, 2, n=5, n_memory=2)(torch.zeros(1, 5, 7)), ValueError, r"d_model=8\) with .* got \(1, 5, 7\)"),
     "a longer sequence": (lambda *_: Linformer(8, 2, n=5, n_memory=2)(torch.zeros(1, 6, 8)), ValueError, r"n up to 5, got \(1, 6, 8\)"),
     "odd heads": (lambda *_: Linformer(8, 3, n=5, n_memory=2), ValueError, "d_model=8 and n_heads=3"),
     "no slot": (lambda *_: Linformer(8, 2, n=5, n_memory=0), ValueError, "n_memory must be 1 or more, got 0"),
