@@ -88,6 +88,12 @@ EQUIVALENTS = [
         "a product of two tensors of bool is their conjunction",
     ),
     Equivalent(
+        "patterns/grid.py",
+        "@lru_cache(maxsize=4096)",
+        "",
+        "answers are kept, which " + PACE,
+    ),
+    Equivalent(
         "show/pixels.py",
         "share = torch.where(seen == 0, 0.75, 0.55)",
         "share = torch.where(seen <= 0, 0.75, 0.55)",

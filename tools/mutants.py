@@ -79,6 +79,7 @@ MORE_TESTS = {
         "patterns/test_composition.py",
     ],
     "patterns/tree.py": ["patterns/test_composition.py"],
+    "families/shapes.py": ["families/test_autocast.py"],
     "content/block_pairs.py": ["content/test_sorting.py", "content/test_sinkhorn.py"],
     "content/chunks.py": ["content/test_lsh.py", "content/test_routing.py"],
     "content/clusters.py": ["content/test_routing.py"],

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyattn.patterns import Causal, Full, Pattern
+from tinyattn.patterns import BlockLocal, Causal, Full, Pattern, Random, Strided
 from tinyattn.patterns.base import whole_blocks
 
 
@@ -151,3 +151,11 @@ def test_patterns_combine_with_patterns_only(other):
 )
 def test_small_blocks_are_joined_up_to_sixty_four_queries(block_size, n, borders):
     assert whole_blocks(block_size, n) == borders
+
+
+@pytest.mark.parametrize(("of_queries", "of_keys"), [("int16", "int64"), ("int64", "int16")])
+def test_queries_and_keys_may_come_in_different_integers(of_queries, of_keys):
+    i, j = torch.arange(300)[:, None], torch.arange(300)
+    for rule in (Random(300, 2, seed=0), BlockLocal(250, before=130), Strided(7)):
+        found = rule.allowed(i.to(getattr(torch, of_queries)), j.to(getattr(torch, of_keys)))
+        assert torch.equal(found, rule.allowed(i, j))

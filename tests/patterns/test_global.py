@@ -101,3 +101,9 @@ def test_scattered_positions_are_not_compared_with_each_other_group_by_group():
 def test_tokens_that_cannot_be_global_are_refused(g, error, sentence):
     with pytest.raises(error, match=sentence):
         Global(g)
+
+
+def test_the_last_global_position_is_the_one_before_the_end_of_int64():
+    assert Global((2**63 - 2,)).edges(5) == 0
+    with pytest.raises(ValueError, match=r"g, counted from 1, must be below 2\^63"):
+        Global((2**63 - 1,))

@@ -15,7 +15,13 @@ from tinyattn.patterns import (
     image_1d,
     image_2d,
 )
-from tinyattn.patterns.grid import ImageBlocks, Tiles, raster_position, row_and_column
+from tinyattn.patterns.grid import (
+    BlockAndMemory,
+    ImageBlocks,
+    Tiles,
+    raster_position,
+    row_and_column,
+)
 
 from ..close import assert_same
 
@@ -335,3 +341,16 @@ def test_sides_that_are_no_whole_numbers_are_refused():
 def test_blocks_of_a_picture_look_back_only_unless_they_are_told():
     assert ImageBlocks(4, 4, (2, 2), (1, 1)) == image_2d(4, 4, (2, 2), (1, 1))
     assert ImageBlocks(4, 4, (2, 2), (1, 1)).causal
+
+
+def test_runs_inside_a_block_with_equal_footprints_read_alike():
+    rule, seen = BlockAndMemory(4, memory=2), {}
+    runs = [range(start, stop) for start in range(12) for stop in range(start + 1, 13)]
+    inside = [run for run in runs if run[0] // 4 == run[-1] // 4]
+    for queries in inside:
+        for keys in runs:
+            allowed = rule.mask(12)[queries[0] : queries.stop, keys[0] : keys.stop]
+            footprint = (rule.footprint(queries, keys), allowed.shape)
+            if footprint[0] == "none":
+                assert not allowed.any(), (queries, keys)
+            assert torch.equal(seen.setdefault(footprint, allowed), allowed), (queries, keys)
