@@ -94,6 +94,18 @@ EQUIVALENTS = [
         "answers are kept, which " + PACE,
     ),
     Equivalent(
+        "patterns/positional.py",
+        "apart = keys[0] - queries[-1] > far or queries[0] - keys[-1] > far",
+        "apart = keys[0] - queries[-1] > far and queries[0] - keys[-1] > far",
+        "masks of nothing are told apart by their distance then, which changes the pace and no result",
+    ),
+    Equivalent(
+        "patterns/positional.py",
+        "return clipped(0, queries[-1] + 1, n_k)",
+        "return clipped( -1, queries[-1] + 1, n_k)",
+        "what lies before the first key is cut off",
+    ),
+    Equivalent(
         "show/pixels.py",
         "share = torch.where(seen == 0, 0.75, 0.55)",
         "share = torch.where(seen <= 0, 0.75, 0.55)",

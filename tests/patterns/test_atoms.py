@@ -134,3 +134,11 @@ REFUSED = {
 def test_parameters_that_cannot_be_are_refused(build, error, sentence):
     with pytest.raises(error, match=sentence):
         build()
+
+
+def test_the_reach_of_a_dilated_band_is_a_number_of_int64():
+    assert Dilated(2**31, 2**31).edges(3) == 3
+    with pytest.raises(
+        ValueError, match=r"w \* dilation must be below 2\^63, .* got 18446744073709551616"
+    ):
+        Dilated(2**32, 2**32)
