@@ -106,6 +106,24 @@ EQUIVALENTS = [
         "what lies before the first key is cut off",
     ),
     Equivalent(
+        "training.py",
+        'print(f"\\r\\x1b[K{label} [{bar}] {done}/{total} {note}", end="", file=sys.stderr, flush=True)',
+        'print(f"\\r\\x1b[K{label} [{bar}] {done}/{total} {note}", end="", file=sys.stderr, flush=False)',
+        "when the line appears, and not what it says",
+    ),
+    Equivalent(
+        "transformer/cache.py",
+        "if self.k is not None and self.v is not None and first > 0:",
+        "if self.k is not None and self.v is not None and first >= 0:",
+        "where nothing is to be dropped, what is kept is copied",
+    ),
+    Equivalent(
+        "patterns/tree.py",
+        "shared = size.bit_length() - 1  # levels whose spans are at most as long as a group",
+        "shared = size.bit_length() + 1  # levels whose spans are at most as long as a group",
+        "longer spans join the group that they end in, which changes the pace and no result",
+    ),
+    Equivalent(
         "show/pixels.py",
         "share = torch.where(seen == 0, 0.75, 0.55)",
         "share = torch.where(seen <= 0, 0.75, 0.55)",
@@ -376,12 +394,6 @@ EQUIVALENTS = [
         "for runs in zip_longest(*reaches, fillvalue=range(0)):  # the first run of each row, then …",
         "for runs in zip_longest(*reaches, fillvalue=range( -1)):  # the first run of each row, then …",
         "a run that stops at -1 holds no key either",
-    ),
-    Equivalent(
-        "transformer/cache.py",
-        "if self.k is not None and self.v is not None and self.n_stored > n:",
-        "if self.k is not None and self.v is not None and self.n_stored >= n:",
-        "where nothing is to be dropped, what is kept is copied",
     ),
     Equivalent(
         "transformer/attention.py",

@@ -137,7 +137,9 @@ def test_the_rate_rises_falls_and_never_starts_at_zero():
 def test_a_loss_that_is_no_number_stops_the_training_and_says_when():
     x = nn.Parameter(torch.tensor([1.0]))
     losses = iter([1.0, 1.0, math.nan])
-    with pytest.raises(FloatingPointError, match="got nan at step 2; a lower lr"):
+    with pytest.raises(
+        FloatingPointError, match="the loss must stay finite, got nan at step 2; a lower lr"
+    ):
         train([x], lambda _: x.sum() * next(losses), 5, lr=0.1)
 
 
