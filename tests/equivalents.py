@@ -124,6 +124,24 @@ EQUIVALENTS = [
         "longer spans join the group that they end in, which changes the pace and no result",
     ),
     Equivalent(
+        "patterns/random.py",
+        "return whole_blocks(self.block_size, n) if self.block_size > 1 else []",
+        "return whole_blocks(self.block_size, n) if self.block_size > 0 else []",
+        "a border after every token changes the pace and no result",
+    ),
+    Equivalent(
+        "patterns/random.py",
+        "return self._keys[queries[0] // self.block_size : queries[-1] // self.block_size + 1]",
+        "return self._keys[queries[0] // self.block_size : queries[-1] // self.block_size + 2]",
+        "a reach may cover keys that nobody reads, which changes the pace and no result",
+    ),
+    Equivalent(
+        "patterns/random.py",
+        "for row, column in (some.T for some in hits.split(max(1, 2**20 // len(inside) ** 2))):",
+        "for row, column in (some.T for some in hits.split(max(1, 2^20 // len(inside) ** 2))):",
+        "how many pairs are looked at at a time changes the pace and no result",
+    ),
+    Equivalent(
         "show/pixels.py",
         "share = torch.where(seen == 0, 0.75, 0.55)",
         "share = torch.where(seen <= 0, 0.75, 0.55)",
@@ -388,12 +406,6 @@ EQUIVALENTS = [
         "return queries[0] % size, *_offset(queries, keys)",
         "return queries[ -1] % size, *_offset(queries, keys)",
         FROM_THE_LAST,
-    ),
-    Equivalent(
-        "patterns/random.py",
-        "for runs in zip_longest(*reaches, fillvalue=range(0)):  # the first run of each row, then …",
-        "for runs in zip_longest(*reaches, fillvalue=range( -1)):  # the first run of each row, then …",
-        "a run that stops at -1 holds no key either",
     ),
     Equivalent(
         "transformer/attention.py",

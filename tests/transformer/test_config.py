@@ -116,6 +116,7 @@ REFUSED = {
     "dropout of nan": ({"dropout": float("nan")}, ValueError, "got nan"),
     "no eps": ({"layer_norm_eps": 0.0}, ValueError, r"layer_norm_eps must be above 0 and finite, got 0\.0"),
     "eps of nan": ({"layer_norm_eps": float("nan")}, ValueError, "must be above 0 and finite, got nan"),
+    "eps below 0": ({"layer_norm_eps": -1e-5}, ValueError, "must be above 0 and finite, got -1e-05"),
     "endless eps": ({"layer_norm_eps": float("inf")}, ValueError, "must be above 0 and finite, got inf"),
     "a broken width": ({"d_model": 8.0}, TypeError, r"d_model must be a whole number, got 8\.0"),
     "a word for layers": ({"n_layers": "2"}, TypeError, "n_layers must be a whole number, got '2'"),
