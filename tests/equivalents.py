@@ -142,6 +142,18 @@ EQUIVALENTS = [
         "how many pairs are looked at at a time changes the pace and no result",
     ),
     Equivalent(
+        "dense.py",
+        "if q.shape[-1] != k.shape[-1] or q.shape[-1] == 0:",
+        "if q.shape[-1] != k.shape[-1] or q.shape[-1] <= 0:",
+        "no axis is shorter than 0",
+    ),
+    Equivalent(
+        "analysis/graphs.py",
+        "DISTANCES_AT_ONCE = 2**22  # 32 MB of them",
+        "DISTANCES_AT_ONCE = 2+22  # 32 MB of them",
+        PACE,
+    ),
+    Equivalent(
         "show/pixels.py",
         "share = torch.where(seen == 0, 0.75, 0.55)",
         "share = torch.where(seen <= 0, 0.75, 0.55)",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.autograd.functional import jacobian
 
 from tinyattn import attention, attention_weights
-from tinyattn.dense import masked_softmax
+from tinyattn.dense import check_mask_of_heads, masked_softmax
 from tinyattn.patterns import Causal
 
 from . import reference
@@ -417,3 +417,13 @@ def test_what_is_not_always_given_is_given_by_name():
 def test_shapes_are_checked_against_the_signatures_while_tests_run():
     with pytest.raises(jaxtyping.TypeCheckError):
         attention(z(5, 4), z(7, 3), z(7, 2))
+
+
+@pytest.mark.parametrize("axes", [0, 1, 2, 3, 4, 5])
+def test_a_mask_of_heads_has_two_axes_or_four(axes):
+    mask = torch.ones((1,) * axes, dtype=torch.bool)
+    if axes in (2, 4):
+        check_mask_of_heads(mask, torch.Size((2, 3, 5, 5)), mask.device)
+    else:
+        with pytest.raises(ValueError, match="needs a head axis of 1"):
+            check_mask_of_heads(mask, torch.Size((2, 3, 5, 5)), mask.device)
