@@ -89,6 +89,7 @@ MORE_TESTS = {
     "analysis/layer_claims.py": ["analysis/test_support.py"],
     "analysis/claims.py": ["analysis/test_ledger.py", "analysis/test_pattern_claims.py"],
     "exercises/base.py": ["exercises/test_parts.py"],
+    "exercises/state.py": ["exercises/test_run.py", "exercises/test_base.py"],
     "exercises/museum/base.py": ["exercises/test_museum.py"],
     "show/palette.py": ["show/test_studio.py"],
     "show/settings.py": ["show/test_studio.py"],
