@@ -182,9 +182,8 @@ def _put_back(notebook: NotebookNode, ours: NotebookNode) -> None:
             missing = copy.deepcopy(cell)
             missing.pop("id", None)
             if notebook.nbformat_minor >= 5:  # older ones, as Colab writes them, have no ids
-                missing["id"] = secrets.token_hex(
-                    8
-                )  # ours may stand in a cell stripped of its name
+                # a new one: ours may stand in a cell stripped of its name
+                missing["id"] = secrets.token_hex(8)
             notebook.cells.insert(place, missing)
             names.insert(place, _grade_id(cell))
             place += 1

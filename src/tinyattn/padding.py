@@ -44,9 +44,9 @@ def check_padding(
 def finite_padding(
     x: Float[Tensor, "b n d"], real: Bool[Tensor, "b n"] | None
 ) -> Float[Tensor, "b n d"]:
-    """Token vectors with zero where `real` is False and a number too large; x itself without it.
+    """Token vectors with zeros for numbers too large where no token is real; x itself without `real`.
 
-    NaN, infinities, and all beyond the fourth root of the dtype's largest number: scores and
+    Too large are NaN, infinities, and all beyond the fourth root of the dtype's largest number: scores and
     variances multiply two projections of a token, and where those overflow, 0 · inf in the
     backward pass of a softmax or a LayerNorm is NaN in the gradient of every weight. Smaller
     numbers stay, so that a layer still answers for those tokens as it always did.

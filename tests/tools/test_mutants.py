@@ -11,6 +11,7 @@ import pytest
 from hypothesis import Phase, settings
 
 import mutants
+from tests.equivalents import EQUIVALENTS
 
 SOURCE = """
 def at_least(x: int | None, least: int = 2) -> int | None:
@@ -146,6 +147,7 @@ TRY = """
 import json, sys
 from pathlib import Path
 import mutants
+from tests.equivalents import EQUIVALENTS
 
 bench = mutants.Bench("patterns/matched.py", Path(sys.argv[1]))
 for old, new in json.loads(sys.argv[2]):
@@ -173,3 +175,11 @@ def test_a_change_that_matters_is_seen_and_another_is_not(tmp_path):
     assert re.findall(r"verdict: (\w+)", found.stdout) == ["survived", "killed", "killed"], (
         found.stderr
     )
+
+
+def test_an_explanation_is_of_a_line_that_stands_in_its_module_and_is_given_once():
+    told = [(one.file, one.old, one.new) for one in EQUIVALENTS]
+    assert len(set(told)) == len(told)
+    for file, old, _ in told:
+        lines = (mutants.PACKAGE / file).read_text(encoding="utf-8").splitlines()
+        assert old in map(str.strip, lines), (file, old)

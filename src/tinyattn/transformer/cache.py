@@ -15,7 +15,7 @@ from tinyattn.checks import whole_numbers
 class KVCache:
     """Keys and values that a layer has already computed, in order of position.
 
-    Holds 2 * n * d_head numbers for each head and sequence. Its length is the number of keys it
+    Holds n * (d_head + d_v) numbers for each head and sequence. Its length is the number of keys it
     has seen. A layer whose pattern looks back w positions keeps the last w + 1 of them.
 
     Example:
