@@ -784,6 +784,10 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(open_studio):
     for control in studio.box.locator("button, .tinyattn-studio-menu select").all():
         assert control.bounding_box()["height"] >= 43.9  # a thumb
     assert studio.matrix.bounding_box()["width"] > 250
+    right = "it => it.getBoundingClientRect().right"
+    assert all(
+        cell.evaluate(right) <= 360 for cell in studio.box.locator("table td, table th").all()
+    )
 
 
 def test_a_fixed_size_has_no_slider(open_studio):

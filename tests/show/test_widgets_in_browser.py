@@ -3,12 +3,13 @@
 import html
 import json
 
+import matplotlib.pyplot as plt
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page
 
 from tinyattn.patterns import Causal
-from tinyattn.show import describe_mask, draw_mask, explore
+from tinyattn.show import describe_mask, draw_mask, explore, style
 from tinyattn.show.widgets import STATIC
 from tinybook.widgets import as_function_body
 
@@ -243,6 +244,37 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(open_page):
         assert box["height"] >= 44  # a thumb
         assert box["width"] >= 64
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_on_a_phone_a_button_shows_a_wide_picture_in_its_size(open_page):
+    def wide(n):
+        with style():
+            fig, ax = plt.subplots(figsize=(7, 3))
+        ax.plot(range(n))
+        return fig, f"A line that rises to {n}, drawn seven inches wide."
+
+    page = open_page(explore(wide, n=[5, 9]).page_html(), viewport={"width": 360, "height": 740})
+    button = page.get_by_role("button", name="Larger picture")
+    assert button.bounding_box()["height"] >= 44  # a thumb
+    image = page.get_by_role("img")
+    assert image.bounding_box()["width"] < 360
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    assert image.bounding_box()["width"] == 700
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360  # the picture's box scrolls
+    sliders(page)[0].press("End")
+    assert image.bounding_box()["width"] == 700
+    assert Axe().run(page).violations_count == 0
+    button.click()
+    assert image.bounding_box()["width"] < 360
+
+
+def test_a_small_picture_and_a_wide_screen_have_no_such_button(open_page):
+    small = masks(n=[3, 4])
+    text = explore(lambda n: f"{n} keys", n=[1, 2]).page_html()
+    phone = open_page(text, viewport={"width": 360, "height": 740})
+    assert phone.get_by_role("button").count() == 0
+    assert open_page(small).get_by_role("button", name="Larger picture").count() == 0
 
 
 def test_the_slider_stays_where_it_is_while_values_change(open_page):

@@ -52,6 +52,19 @@ def test_what_is_wider_than_a_screen_shows_that_it_goes_on(visit):
     assert all(image.count("gradient") == 4 for image in shown)
 
 
+def test_a_table_that_is_wider_than_a_phone_shows_that_it_goes_on(visit):
+    page = visit("book/05_comparison.html", width=360).settle().page
+    tables = page.locator(".pst-scrollable-table-container").all()
+    cut = [it for it in tables if it.evaluate("it => it.scrollWidth > it.clientWidth + 1")]
+    assert cut, "no table is too wide: choose another chapter"
+    for table in cut:
+        image = table.evaluate("it => getComputedStyle(it).backgroundImage")
+        assert image.count("gradient") == 4
+        grounds = """it => [...it.querySelectorAll("table, tr, th, td, thead, tbody")]
+            .map(part => getComputedStyle(part).backgroundColor)"""
+        assert set(table.evaluate(grounds)) == {"rgba(0, 0, 0, 0)"}  # nothing covers the shade
+
+
 def test_a_picture_leads_to_its_file(visit, site):
     page = visit("book/02_transformer.html", width=360).settle().page
     link = page.locator("#fig-reach a.image-reference")

@@ -5,6 +5,8 @@
 // A frame is { src, alt, width, height }, { text } or { error }. On a page the first frame's src
 // is left to the still that stands in `el`, so that its bytes are stored once.
 
+const SCREEN = 360; // pixels of the page that a phone has room for
+
 function element(tag, className, text = "") {
   const made = document.createElement(tag);
   if (className) made.className = className;
@@ -79,12 +81,22 @@ function render({ model, el }) {
     }),
   );
   const picture = element("div", "tinyattn-picture");
+  const larger = element("button", "tinyattn-larger", "Larger picture"); // widgets.css: on a phone
+  larger.type = "button";
+  larger.setAttribute("aria-pressed", "false");
+  larger.addEventListener("click", () => {
+    const pressed = larger.getAttribute("aria-pressed") !== "true";
+    larger.setAttribute("aria-pressed", String(pressed));
+    if (pressed) picture.tabIndex = 0; // what scrolls has to be reached by keys
+    else picture.removeAttribute("tabindex");
+  });
   const said = element("p", "tinyattn-said"); // tells screen readers what a slider changed
   said.setAttribute("aria-live", "polite");
-  box.append(...sliders.map((it) => it.row), picture, said);
+  box.append(...sliders.map((it) => it.row), larger, picture, said);
   el.replaceChildren(box);
 
   function drawPicture(frame) {
+    larger.hidden = !(frame.width > SCREEN);
     if (frame.src !== undefined) {
       const image = picture.querySelector("img") ?? element("img");
       for (const key of ["width", "height", "alt", "src"]) image.setAttribute(key, frame[key] ?? "");
