@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import chapters
 import mutants
 import stamps
 
@@ -39,6 +40,14 @@ def test_a_record_is_not_older_than_the_code(name):
     old = stamps.stale(name)
     if old:
         pytest.fail("\n".join([*old, f"`{stamps.RECORDS[name]}` renews it"]), pytrace=False)
+
+
+@pytest.mark.records
+def test_every_chapter_was_timed_as_it_is():
+    old = chapters.untimed()
+    if old:
+        renew = f"`make chapters RECORD=--record NOTEBOOKS='{' '.join(old)}'` does"
+        pytest.fail(f"no time is known of {', '.join(old)}; {renew}", pytrace=False)
 
 
 @pytest.mark.parametrize(("asked", "left"), [("", 1), ("records", 2)])

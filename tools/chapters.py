@@ -31,6 +31,7 @@ BUDGET_SECONDS = 60
 MAX_SECONDS = 3 * BUDGET_SECONDS  # two chapters share the machine, and CI machines are slow
 MAX_BYTES = 2**30
 BINDER_BYTES = 2 * 2**30
+BOOK = ROOT / "book"
 RECORD = ROOT / "results" / "chapters.json"
 RECORD_IT = "TINYATTN_RECORD_CHAPTERS"  # tells pytest's main process, and is no option of pytest
 
@@ -135,6 +136,17 @@ def record(seconds: dict[str, float], peaks: dict[str, int]) -> None:
         }
     text = json.dumps(dict(sorted(known.items())), indent=1, ensure_ascii=False)
     RECORD.write_text(f"{text}\n", encoding="utf-8")
+
+
+def untimed() -> list[str]:
+    """Notebooks of the book whose code is not the one that was timed: their pages name no time."""
+    known = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.is_file() else {}
+    found = {path.relative_to(ROOT).as_posix(): path for path in sorted(BOOK.rglob("*.ipynb"))}
+    return [
+        name
+        for name, path in found.items()
+        if known.get(name, {}).get("code") != notebooks.code_digest(notebooks.read(path))
+    ]
 
 
 def over_budget() -> list[str]:
