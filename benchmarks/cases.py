@@ -110,7 +110,7 @@ WORDS = {  # for readers of the results
     "dilated": "64 keys on each side, 16 apart",
     "image-2d": "tiles of 16 × 16 pixels and 8 more on each side",
     "axial": "the row of a pixel, plus its column: two calls, and their sum",
-    "tree": "BP-Transformer, 4 nodes of each size on each side: half of the nodes are tokens",
+    "tree": "BP-Transformer, up to 4 nodes on each side at each step: half of the nodes are tokens",
     "global": "16 global tokens, which alone read every key",
     "star": "one key on each side, one relay",
     "random-8": "8 random keys",

@@ -32,7 +32,7 @@ class RecallConfig:
         n: words of an example, the question's word first.
         n_far: words at the end among which it may stand.
         vocab_size: the commonest words that are told apart.
-        k: nodes of each size that a token of the tree reads on each side.
+        k: nodes that a token of the tree takes on each side at each step from leaf to root.
         d_model: width of a token vector.
         n_heads: heads in each attention.
         n_layers: layers.

@@ -41,7 +41,7 @@ def bp_transformer(n: int, k: int, *, causal: bool = False) -> Pattern:
 
     Args:
         n: tokens.
-        k: nodes of each size that a token reads on each side.
+        k: nodes that a token takes on each side at each step from leaf to root.
         causal: whether a token reads to its left only. Spans read all of their tokens all the
             same; a token reads no span that ends behind it.
 

@@ -124,7 +124,7 @@ SPARSE = Node(
 
 ATTENTION = Node(
     "Attention",
-    "six ways to change one matrix, and prior beliefs about it",
+    "ways to change one matrix, or to know it beforehand",
     HERE,
     parts=(
         SPARSE,

@@ -171,8 +171,8 @@ class RoPE(Positions):
 
     Source:
         Su et al. 2021, section 3.2 (arXiv:2104.09864), with neighbouring channels as pairs.
-        Llama's code pairs channel m with channel m + d_head / 2: another order of the channels,
-        not interchangeable with trained weights. Lin et al. 2022, equation 38, has the sign of
+        The library transformers pairs channel m of its Llama with channel m + d_head / 2: another
+        order of the channels, not interchangeable with trained weights. Lin et al. 2022, equation 38, has the sign of
         the offset turned around.
     """
 

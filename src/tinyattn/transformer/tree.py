@@ -86,7 +86,7 @@ class BPTransformer(nn.Module):
         config: sizes and choices; its positions are not used, `EdgeTypes` take their place. The
             paper normalises after each sum: norm_first=False.
         n: the most tokens, rounded up to a power of two; shorter sequences are padded.
-        k: nodes of each size that a token reads on each side.
+        k: nodes that a token takes on each side at each step from leaf to root.
         causal: whether tokens read to their left only.
         clip: level from which on edges have the types of one size.
 
