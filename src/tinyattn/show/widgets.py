@@ -19,7 +19,7 @@ from tinyattn.show.digests import digest
 from tinyattn.show.figures import checked, png, size_on_page
 
 STATIC = Path(__file__).parent / "static"
-BUDGET = 150_000  # bytes of all frames together; a notebook may hold 400,000
+BUDGET = 175_000  # bytes of all frames together; a notebook may hold 400,000
 
 
 class StaticWidget(anywidget.AnyWidget):
@@ -110,7 +110,7 @@ class Explorer(StaticWidget, module="frames"):
             raise
         try:
             width, height = size_on_page(fig)
-            source = "data:image/png;base64," + b64encode(png(fig, dpi=100, colours=32)).decode()
+            source = "data:image/png;base64," + b64encode(png(fig, dpi=100)).decode()
             text = f"{said}: {alt}\n{digest(fig, trained=self._trained)}"
         finally:
             plt.close(fig)
