@@ -636,12 +636,6 @@ EQUIVALENTS = [
         "a line of other dashes is told apart from the other lines as well",
     ),
     Equivalent(
-        "show/figures.py",
-        "shown = _Shown(png(fig, dpi=150, colours=64), text, metadata)",
-        "shown = _Shown(png(fig, dpi=150, colours= 63), text, metadata)",
-        "64 colours are a choice, and a curve has fewer",
-    ),
-    Equivalent(
         "exercises/run.py",
         'if verdict.state == "open":',
         'if verdict.state <= "open":',
