@@ -173,6 +173,18 @@ EQUIVALENTS = [
     ),
     Equivalent(
         "show/figures.py",
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (2, 1)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 2)), (0, (8, 3)), (0, (2, 1)))',
+        "a line of other dashes is told apart from the other lines as well",
+    ),
+    Equivalent(
+        "show/figures.py",
+        'LINE_STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (2, 1)))',
+        'LINE_STYLES = ("-", "--", "-.", ":", ( 1, (5, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (2, 1)))',
+        "a line of other dashes is told apart from the other lines as well",
+    ),
+    Equivalent(
+        "show/figures.py",
         '"lines.linewidth": 1.8,',
         '"lines.linewidth": 2.8,',
         "a matter of looks, and everything can be read",

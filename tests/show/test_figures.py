@@ -12,7 +12,7 @@ from PIL import Image
 
 import tinyattn.show.figures
 from tinyattn.show import digest, heatmap, show, style
-from tinyattn.show.figures import COLOURS, STYLE, png
+from tinyattn.show.figures import COLOURS, LINE_STYLES, STYLE, TWICE, png
 
 ALT = "The loss falls from 3.2 to 1.5 bits in 50 steps."
 
@@ -163,6 +163,17 @@ def luminance(colour):
 @pytest.mark.parametrize("colour", COLOURS)
 def test_line_colours_stand_out_from_white(colour):
     assert 1.05 / (luminance(colour) + 0.05) >= 4.5
+
+
+def test_fourteen_lines_look_different_and_every_dash_ends():
+    looks = {(line["color"], str(line["linestyle"])) for line in TWICE}
+    assert len(looks) == 2 * len(COLOURS)
+    assert all(length > 0 for _, dashes in LINE_STYLES[4:] for length in dashes)
+
+
+def test_both_axes_look_alike():
+    assert STYLE["xtick.labelsize"] == STYLE["ytick.labelsize"]
+    assert STYLE["axes.spines.top"] is STYLE["axes.spines.right"] is False
 
 
 def test_long_labels_stay_inside_their_figure():
