@@ -55,4 +55,6 @@ def seen(request, browser: Browser, server: Server, site: Path) -> Iterator[Visi
     """The page of the parameter (path, scheme), opened once for all tests that look at it."""
     path, scheme = request.param
     with visits(browser, server, site) as visit:
-        yield visit(path, scheme=scheme).settle()
+        page = visit(path, scheme=scheme).settle()
+        page.sent = dict(server.sent)  # the next visit clears it
+        yield page

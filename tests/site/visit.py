@@ -19,6 +19,7 @@ class Visit:
         self.errors: list[str] = []
         self.outside: list[str] = []
         self.missing: list[str] = []
+        self.sent: dict[str, int] = {}
         page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("response", lambda r: r.status >= 400 and self.missing.append(r.url))
@@ -34,7 +35,7 @@ class Visit:
 
     def _on_console(self, message) -> None:
         if message.type in ("error", "warning"):
-            self.errors.append(message.text)
+            self.errors.append(f"{message.text} ({message.location['url']})")
 
     def _only_from_base(self, route: Route) -> None:
         url = route.request.url
