@@ -274,6 +274,8 @@ def test_a_small_picture_and_a_wide_screen_have_no_such_button(open_page):
     text = explore(lambda n: f"{n} keys", n=[1, 2]).page_html()
     phone = open_page(text, viewport={"width": 360, "height": 740})
     assert phone.get_by_role("button").count() == 0
+    phone = open_page(small, viewport={"width": 360, "height": 740})
+    assert phone.get_by_role("button", name="Larger picture").count() == 0
     assert open_page(small).get_by_role("button", name="Larger picture").count() == 0
 
 

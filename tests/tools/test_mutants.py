@@ -147,7 +147,6 @@ TRY = """
 import json, sys
 from pathlib import Path
 import mutants
-from tests.equivalents import EQUIVALENTS
 
 bench = mutants.Bench("patterns/matched.py", Path(sys.argv[1]))
 for old, new in json.loads(sys.argv[2]):
