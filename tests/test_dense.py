@@ -210,6 +210,16 @@ def test_a_row_forbidden_by_the_bias_is_zero_as_well():
     assert not masked_softmax(scores, half)[1].any()
 
 
+@pytest.mark.parametrize("others", [0.0, -torch.inf])
+def test_a_score_that_is_nan_is_not_hidden(others):
+    scores = torch.tensor([[others, torch.nan], [0.0, 0.0]])
+    weights = masked_softmax(scores)
+    assert weights[0].isnan().all()
+    assert torch.equal(weights[1], torch.tensor([0.5, 0.5]))
+    clear = torch.tensor([[True, False], [True, True]])
+    assert masked_softmax(scores, clear)[0, 1] == 0.0
+
+
 @pytest.mark.parametrize(("n_q", "n_k"), [(0, 0), (0, 3), (3, 0), (1, 1)])
 @pytest.mark.parametrize("masked", [False, True])
 def test_empty_and_single_sequences_work_in_both_directions(n_q, n_k, masked):

@@ -119,9 +119,13 @@ def masked_softmax(
         raise TypeError(f"scores must be floats, got {scores.dtype}")
     if mask is not None:
         check_mask(mask, scores.shape, scores.device)
-        scores = scores.masked_fill(~mask, -math.inf)
-    nothing = (scores == -math.inf).all(dim=-1, keepdim=True)  # (..., n_q, 1)
+        scores = scores.where(mask, -math.inf)
+    if scores.shape[-1] == 0:
+        return scores
     wide = torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
+    nothing = scores.detach().amax(dim=-1, keepdim=True) == -math.inf  # (..., n_q, 1)
+    if not nothing.any():  # as nearly always: fills are passes as long as the softmax itself
+        return scores.softmax(dim=-1, dtype=wide).to(scores.dtype)
     weights = scores.masked_fill(nothing, 0.0).softmax(dim=-1, dtype=wide)
     return weights.masked_fill(nothing, 0.0).to(scores.dtype)
 
