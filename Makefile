@@ -11,12 +11,13 @@ NOTEBOOKS := book/*.ipynb book/exercises/*.ipynb book/appendices/*.ipynb
 export OMP_NUM_THREADS := 1
 
 .PHONY: help book test lint code chapters site offline pdf lab assignments results bench nightly
-.PHONY: release mutants flaky audit binder lighthouse fresh
+.PHONY: release mutants flaky audit binder lighthouse fresh pictures
 .NOTPARALLEL:
 
 help:
 	@echo "make book      build the book, print the page to open"
 	@echo "make offline   build the book and pack it as one file that opens from disk"
+	@echo "make pictures  build the book and take the pictures of the studio that it shows"
 	@echo "make pdf       build the book and print it as one PDF"
 	@echo "make test      check everything: style, code, chapters, the built pages"
 	@echo "make lab       open the chapters in JupyterLab"
@@ -38,6 +39,9 @@ help:
 book: .venv/book
 	$(BIN)/jupyter-book build . --all -W --keep-going --quiet
 	@echo "Open $(CURDIR)/_build/html/index.html"
+
+pictures: book
+	$(BIN)/python tools/studio_pictures.py
 
 offline: book
 	$(BIN)/python tools/offline.py
