@@ -148,9 +148,16 @@ FAULTS = [
     Fault(
         "zero times what stands in a padded place",
         "padding.py",
-        "x.masked_fill(~(real[..., None] | harmless), 0.0)",
+        "x.masked_fill(~(real[..., None] | (x.abs() <= largest)), 0.0)",
         "x * real[..., None]",
         "transformer/test_padding.py::test_what_stands_in_a_padded_place_reaches_no_real_token_and_no_gradient",
+    ),
+    Fault(
+        "one padded number of ordinary size stands for all",
+        "padding.py",
+        "<= largest).all():",
+        "<= largest).any():",
+        "transformer/test_padding.py::test_padding_of_ordinary_size_is_left_as_it_is",
     ),
     Fault(
         "what flows around the attention of an encoder layer is not zeroed",

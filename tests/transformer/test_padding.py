@@ -147,7 +147,11 @@ def test_padding_of_ordinary_size_is_left_as_it_is():
         assert torch.equal(finite_padding(sized * 2, everybody), sized * 2)
     assert finite_padding(x, None) is x
     x[0, 0, 0] = x[0, 1, 1] = math.nan
-    assert finite_padding(x, real).isnan().nonzero().tolist() == [[0, 0, 0]]
+    found = finite_padding(x, real)
+    assert found.isnan().nonzero().tolist() == [[0, 0, 0]]
+    assert found[0, 1, 1] == 0.0
+    x[0, 1, 1] = 0.0
+    assert torch.equal(found.nan_to_num(), x.nan_to_num())
 
 
 @pytest.mark.parametrize("name", ["dense", "blocks", "encoder", "star"])

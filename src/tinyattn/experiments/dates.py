@@ -48,13 +48,13 @@ class DatesConfig:
 def encode_written(texts: Sequence[str]) -> tuple[Int64[Tensor, "b n"], Bool[Tensor, "b n"]]:
     """Token numbers of the texts, filled up to one length, and which of them are real."""
     n = max(len(text) for text in texts)
-    tokens = torch.stack([WRITTEN.encode(text.ljust(n, PAD)) for text in texts])
+    tokens = WRITTEN.encode("".join(text.ljust(n, PAD) for text in texts)).view(len(texts), n)
     return tokens, tokens != WRITTEN.encode(PAD)
 
 
 def encode_iso(days: Sequence[date]) -> Int64[Tensor, "b n"]:
     """<yyyy-mm-dd> as token numbers: what the decoder reads, and one place later must say."""
-    return torch.stack([ISO.encode(START + write_date(day) + STOP) for day in days])
+    return ISO.encode("".join(START + write_date(day) + STOP for day in days)).view(len(days), -1)
 
 
 def build(config: DatesConfig, seed: int) -> Seq2Seq:
