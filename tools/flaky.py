@@ -6,9 +6,9 @@
 take several times as long; `package` is all the others.
 Each run has another order of files and of the tests in each, a thread count, and a set of the
 processor's instructions, which changes last digits. A test that passes here and fails there is
-told, with both conditions. Outcomes stay in _build/flaky until the package or the tests change: some
-runs can be done in one night and more in the next, and results/flaky.json says which were, and
-what was found.
+told, with both conditions. Outcomes stay in _build/flaky until the package or the suite's tests
+change: some runs can be done in one night and more in the next, and results/flaky.json says which
+were, and what was found.
 
 The same file is the plugin of pytest that puts tests into the order of a run and notes outcomes.
 """
@@ -80,23 +80,37 @@ RUNS = [
 outcomes: dict[str, str] = {}
 
 
-def in_order(names: Sequence[str], order: str) -> list[int]:
-    """Places of test names ("file::test") in a run's order: files stay together."""
+def in_order(names: Sequence[str], order: str, pages: Sequence[object] = ()) -> list[int]:
+    """Places of test names ("file::test") in a run's order.
+
+    Files stay together, and inside a file the tests of one page, where `pages` names the page that
+    a test looks at, or None: each return to a page would open it anew.
+    """
     if order == "as written":
         return list(range(len(names)))
     if order == "reversed":
         return list(reversed(range(len(names))))
     chance = random.Random(int(order))
-    files: dict[str, list[int]] = {}
+    files: dict[str, dict[object, list[int]]] = {}
     for place, name in enumerate(names):
-        files.setdefault(name.split("::")[0], []).append(place)
-    groups = list(files.values())
+        page = pages[place] if pages else None
+        of_file = files.setdefault(name.split("::")[0], {})
+        of_file.setdefault(("alone", place) if page is None else page, []).append(place)
+    groups = [list(of_file.values()) for of_file in files.values()]
     chance.shuffle(groups)
-    return [place for group in groups for place in chance.sample(group, len(group))]
+    places = []
+    for group in groups:
+        for together in chance.sample(group, len(group)):
+            alone = len(together) == 1
+            places += together if alone else chance.sample(together, len(together))
+    return places
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    order = in_order([item.nodeid for item in items], os.environ["TINYATTN_ORDER"])
+    pages = [
+        item.callspec.params.get("seen") if hasattr(item, "callspec") else None for item in items
+    ]
+    order = in_order([item.nodeid for item in items], os.environ["TINYATTN_ORDER"], pages)
     items[:] = [items[place] for place in order]
 
 
@@ -159,9 +173,16 @@ def describe(one: Run) -> str:
     return f"order {one.order}, {threads}, {one.instructions} instructions"
 
 
-def code_here() -> str:
-    """A digest of the package and the tests, which outcomes belong to."""
-    files = [*stamps.sources(), *sorted((ROOT / "tests").rglob("*.py"))]
+def code_of(suite: str) -> str:
+    """A digest of the package and of the tests that a suite's outcomes belong to.
+
+    The suite of the package does not change with tests that it leaves out.
+    """
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    if suite == "package":
+        left_out = [ROOT / path for path in STARTS_PROGRAMS]
+        tests = [file for file in tests if not {file, *file.parents} & set(left_out)]
+    files = [*stamps.sources(), *tests]
     return hashlib.sha256(" ".join(map(stamps.digest, files)).encode()).hexdigest()[:12]
 
 
@@ -195,12 +216,12 @@ def main() -> int:
     unknown = set(options.suites) - set(SUITES)
     if unknown:
         parser.error(f"suites are {' and '.join(SUITES)}, got {', '.join(sorted(unknown))}")
-    folder = ROOT / "_build" / "flaky" / code_here()
     suites = {}
     for name, tests in SUITES.items():
         more = options.more if name in (options.suites or SUITES) else 0
         print(f"{name}:", flush=True)
-        suites[name] = gathered(tests, more, options.processes, folder / name)
+        folder = ROOT / "_build" / "flaky" / code_of(name) / name
+        suites[name] = gathered(tests, more, options.processes, folder)
     record = {"suites": suites, "stamp": stamps.stamp(stamps.sources())}
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     RECORD.write_text(text, encoding="utf-8")

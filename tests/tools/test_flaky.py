@@ -32,6 +32,42 @@ def test_orders_differ_and_a_seed_repeats_its_own():
     assert ordered("7") == ordered("7")
 
 
+def test_tests_of_a_page_stay_together_in_an_order_of_their_own():
+    pages = [None, "x", "y", "x", "y", "x", "y", None, None, None, None, None]
+    orders = [flaky.in_order(NAMES, str(seed), pages) for seed in range(20)]
+    for order in orders:
+        assert sorted(order) == list(range(len(NAMES)))
+        for file, page in (("a", "x"), ("b", "x"), ("a", "y"), ("b", "y")):
+            at = [
+                order.index(place)
+                for place, name in enumerate(NAMES)
+                if name[0] == file and pages[place] == page
+            ]
+            assert max(at) - min(at) == len(at) - 1
+    assert {order.index(1) < order.index(3) for order in orders} == {True, False}
+    assert flaky.in_order(NAMES, "1", [None] * len(NAMES)) == flaky.in_order(NAMES, "1")
+
+
+def test_outcomes_of_the_package_outlive_tests_that_it_leaves_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(flaky, "ROOT", tmp_path)
+    monkeypatch.setattr(flaky.stamps, "sources", list)
+    monkeypatch.setattr(flaky.stamps, "digest", lambda file: file.read_text())
+    left_out, kept = (tmp_path / "tests" / name for name in ("site/test_x.py", "test_y.py"))
+    left_out.parent.mkdir(parents=True)
+
+    def digests():
+        return flaky.code_of("package"), flaky.code_of("programs")
+
+    left_out.write_text("1")
+    kept.write_text("1")
+    package, programs = digests()
+    left_out.write_text("2")
+    assert digests()[0] == package
+    assert digests()[1] != programs
+    kept.write_text("2")
+    assert digests()[0] != package
+
+
 def test_ten_runs_have_ten_conditions():
     assert len(set(flaky.RUNS)) == 10
     assert {one.threads for one in flaky.RUNS} == {1, 2}
