@@ -101,7 +101,7 @@ def in_order(names: Sequence[str], order: str, pages: Sequence[object] = ()) -> 
     places = []
     for group in groups:
         for together in chance.sample(group, len(group)):
-            alone = len(together) == 1
+            alone = len(together) == 1  # nothing to draw, and a seed's order is as it was
             places += together if alone else chance.sample(together, len(together))
     return places
 
