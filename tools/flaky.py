@@ -8,7 +8,7 @@ Each run has another order of files and of the tests in each, a thread count, an
 processor's instructions, which changes last digits. A test that passes here and fails there is
 told, with both conditions. Outcomes stay in _build/flaky until the package or the suite's tests
 change: some runs can be done in one night and more in the next, and results/flaky.json says which
-were, and what was found.
+were, and what was found. What it says of a suite stays where nothing of that suite was run.
 
 The same file is the plugin of pytest that puts tests into the order of a run and notes outcomes.
 """
@@ -207,6 +207,13 @@ def gathered(tests: list[str], more: int, processes: int, folder: Path) -> dict[
     return {"runs": lines, "differences": differing}
 
 
+def recorded(name: str, code: str) -> dict[str, Any] | None:
+    """What the record says of a suite, perhaps from another machine, if it is of this code."""
+    suites = json.loads(RECORD.read_text(encoding="utf-8"))["suites"] if RECORD.is_file() else {}
+    suite = suites.get(name, {})
+    return suite if suite.get("code") == code else None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("suites", nargs="*", help=f"{' and '.join(SUITES)}, if none is named")
@@ -220,8 +227,10 @@ def main() -> int:
     for name, tests in SUITES.items():
         more = options.more if name in (options.suites or SUITES) else 0
         print(f"{name}:", flush=True)
-        folder = ROOT / "_build" / "flaky" / code_of(name) / name
-        suites[name] = gathered(tests, more, options.processes, folder)
+        code = code_of(name)
+        folder = ROOT / "_build" / "flaky" / code / name
+        here = {"code": code, **gathered(tests, more, options.processes, folder)}
+        suites[name] = here if here["runs"] else recorded(name, code) or here
     record = {"suites": suites, "stamp": stamps.stamp(stamps.sources())}
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     RECORD.write_text(text, encoding="utf-8")

@@ -166,6 +166,33 @@ def test_outcomes_of_a_suite_are_kept_and_more_runs_are_added(tmp_path, monkeypa
     assert flaky.gathered(["tests/site"], 0, 2, tmp_path / "programs") == both
 
 
+def test_a_suite_that_is_not_run_keeps_what_the_record_says_of_the_same_code(tmp_path, monkeypatch):
+    monkeypatch.setattr(flaky, "ROOT", tmp_path)
+    monkeypatch.setattr(flaky, "RECORD", tmp_path / "flaky.json")
+    monkeypatch.setattr(flaky, "code_of", lambda name: f"{name} now")
+    monkeypatch.setattr(flaky.stamps, "stamp", lambda files: {})
+    monkeypatch.setattr(
+        flaky,
+        "run",
+        lambda one, tests, processes, kept: kept.write_text('{"seconds": 3, "said": {"t": "new"}}'),
+    )
+
+    def suites(*arguments):
+        monkeypatch.setattr(sys, "argv", ["flaky.py", *arguments])
+        flaky.main()
+        return json.loads(flaky.RECORD.read_text())["suites"]
+
+    assert [suite["runs"] for suite in suites("--more", "0").values()] == [[], []]
+    for code, kept in (("package now", 1), ("package before", 0)):
+        old = {"code": code, "runs": [{"order": "reversed"}], "differences": ["t: told"]}
+        flaky.RECORD.write_text(json.dumps({"suites": {"package": old}}))
+        found = suites("programs", "--more", "1")
+        assert (found["package"] == old) == kept
+        assert found["programs"]["runs"][0]["new"] == 1
+    [row] = suites("package", "--more", "1")["package"]["runs"]
+    assert (row["order"], row["new"]) == ("as written", 1)
+
+
 def test_what_is_left_out_is_not_run(tmp_path, monkeypatch):
     for name in ("test_one.py", "test_two.py"):
         (tmp_path / name).write_text("def test_it():\n    pass\n")
