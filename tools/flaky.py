@@ -6,9 +6,9 @@
 take several times as long; `package` is all the others.
 Each run has another order of files and of the tests in each, a thread count, and a set of the
 processor's instructions, which changes last digits. A test that passes here and fails there is
-told, with both conditions. Outcomes stay in _build/flaky until the package or the suite's tests
-change: some runs can be done in one night and more in the next, and results/flaky.json says which
-were, and what was found. What it says of a suite stays where nothing of that suite was run.
+told, with both conditions. Outcomes stay in _build/flaky, and a digest of them with what was found
+in results/flaky.json, until the package or the suite's tests change: some runs can be done in one
+night, and others in the next or on another machine, which leaves out those that the record has.
 
 The same file is the plugin of pytest that puts tests into the order of a run and notes outcomes.
 """
@@ -186,38 +186,71 @@ def code_of(suite: str) -> str:
     return hashlib.sha256(" ".join(map(stamps.digest, files)).encode()).hexdigest()[:12]
 
 
-def gathered(tests: list[str], more: int, processes: int, folder: Path) -> dict[str, Any]:
-    """What `folder` holds of a suite, after `more` runs of it, for the record."""
+def gathered(
+    tests: list[str], more: int, processes: int, folder: Path, before: dict[str, Any]
+) -> dict[str, Any]:
+    """What is known of a suite, after `more` runs of it, for the record.
+
+    Outcomes of this machine are in `folder`; `before` is what the record says, perhaps of another
+    machine, and is empty where that is of other code.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    found, lines = [], []
+    rows = {conditions(row): row for row in before.get("runs", [])}
+    found = []
     for place, one in enumerate(RUNS):
         kept = folder / f"{place}.json"
         if not kept.is_file():
-            if not more:
+            if one in rows or not more:
                 continue
             more -= 1
             run(one, tests, processes, kept)
         content = json.loads(kept.read_text(encoding="utf-8"))
         found.append((one, content["said"]))
         counts = Counter(content["said"].values())
-        lines.append({**asdict(one), **counts, "seconds": content["seconds"]})
-        print(f"{describe(one)}: {dict(counts)}", flush=True)
-    differing = differences(found)
-    print(*differing, f"{len(differing)} tests differ between {len(found)} runs", sep="\n")
-    return {"runs": lines, "differences": differing}
+        said = {"seconds": content["seconds"], "said": digest(content["said"])}
+        rows[one] = {**asdict(one), **counts, **said}
+    for one, row in rows.items():
+        print(f"{describe(one)}: {row}", flush=True)
+    differing = list(dict.fromkeys([*before.get("differences", []), *differences(found)]))
+    differing = differing or other_outcomes(rows)
+    print(*differing, f"{len(differing)} differences between {len(rows)} runs", sep="\n")
+    return {"runs": [rows[one] for one in RUNS if one in rows], "differences": differing}
 
 
-def recorded(name: str, code: str) -> dict[str, Any] | None:
-    """What the record says of a suite, perhaps from another machine, if it is of this code."""
+def conditions(row: dict[str, Any]) -> Run:
+    """The run that a row of the record is about."""
+    return Run(row["order"], row["threads"], row["instructions"])
+
+
+def digest(said: dict[str, str]) -> str:
+    """Of what every test said: two runs with the same one differ in nothing."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def other_outcomes(rows: dict[Run, dict[str, Any]]) -> list[str]:
+    """A sentence for every run that differs from the first of them in some outcome.
+
+    Of runs on other machines the record has no more than the digest.
+    """
+    known = list(rows.items())
+    return [
+        f"some test did not say with {describe(one)} what it said with {describe(known[0][0])}"
+        for one, row in known[1:]
+        if row["said"] != known[0][1]["said"]
+    ]
+
+
+def recorded(name: str, code: str) -> dict[str, Any]:
+    """What the record says of a suite if it is of this code, else nothing."""
     suites = json.loads(RECORD.read_text(encoding="utf-8"))["suites"] if RECORD.is_file() else {}
     suite = suites.get(name, {})
-    return suite if suite.get("code") == code else None
+    return suite if suite.get("code") == code else {}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("suites", nargs="*", help=f"{' and '.join(SUITES)}, if none is named")
-    parser.add_argument("--more", type=int, default=len(RUNS), help="runs to add to those kept")
+    parser.add_argument("--more", type=int, default=len(RUNS), help="runs to add to those known")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
     unknown = set(options.suites) - set(SUITES)
@@ -229,8 +262,8 @@ def main() -> int:
         print(f"{name}:", flush=True)
         code = code_of(name)
         folder = ROOT / "_build" / "flaky" / code / name
-        here = {"code": code, **gathered(tests, more, options.processes, folder)}
-        suites[name] = here if here["runs"] else recorded(name, code) or here
+        before = recorded(name, code)
+        suites[name] = {"code": code, **gathered(tests, more, options.processes, folder, before)}
     record = {"suites": suites, "stamp": stamps.stamp(stamps.sources())}
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     RECORD.write_text(text, encoding="utf-8")

@@ -146,51 +146,73 @@ def test_what_opens_a_browser_is_among_the_programs():
         assert any(path in (file, *file.parents) for path in listed), file
 
 
-def test_outcomes_of_a_suite_are_kept_and_more_runs_are_added(tmp_path, monkeypatch):
+def two_sided(one):
+    """What two tests say in a run: one of them fails with two threads."""
+    return {"t": "failed" if one.threads > 1 else "passed", "s": "skipped"}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The runs that are asked for; none is really started."""
     asked = []
 
     def run(one, tests, processes, kept):
         asked.append((one, tests, processes))
-        said = {"t": "failed" if one.threads > 1 else "passed", "s": "skipped"}
-        kept.write_text(json.dumps({"seconds": 3, "said": said}))
+        kept.write_text(json.dumps({"seconds": 3, "said": two_sided(one)}))
 
     monkeypatch.setattr(flaky, "run", run)
-    first = flaky.gathered(["tests/site"], 1, 2, tmp_path / "programs")
+    return asked
+
+
+def test_outcomes_of_a_suite_are_kept_and_more_runs_are_added(tmp_path, asked):
+    first = flaky.gathered(["tests/site"], 1, 2, tmp_path / "programs", {})
     assert first["differences"] == []
     assert asked == [(flaky.RUNS[0], ["tests/site"], 2)]
-    both = flaky.gathered(["tests/site"], 1, 2, tmp_path / "programs")
+    both = flaky.gathered(["tests/site"], 1, 2, tmp_path / "programs", {})
     assert asked[1:] == [(flaky.RUNS[1], ["tests/site"], 2)]
     assert both["runs"][0] == first["runs"][0]
     assert (both["runs"][1]["failed"], both["runs"][1]["skipped"]) == (1, 1)
     assert [told.split(":")[0] for told in both["differences"]] == ["t"]
-    assert flaky.gathered(["tests/site"], 0, 2, tmp_path / "programs") == both
+    assert flaky.gathered(["tests/site"], 0, 2, tmp_path / "programs", {}) == both
 
 
-def test_a_suite_that_is_not_run_keeps_what_the_record_says_of_the_same_code(tmp_path, monkeypatch):
+def test_another_machine_goes_on_where_the_record_ends_and_compares_with_it(tmp_path, asked):
+    record = flaky.gathered([], 1, 2, tmp_path / "here", {})
+    same = flaky.gathered([], 0, 2, tmp_path / "there", record)
+    assert (same, len(asked)) == (record, 1)
+    more = flaky.gathered([], 2, 2, tmp_path / "there", record)
+    assert [one for one, *_ in asked] == flaky.RUNS[:3]
+    assert [flaky.conditions(row) for row in more["runs"]] == flaky.RUNS[:3]
+    assert more["runs"][0] == record["runs"][0]
+    # the two runs of that machine have one thread and two, so the test is told by its name
+    assert [told.split(":")[0] for told in more["differences"]] == ["t"]
+    alone = flaky.gathered([], 1, 2, tmp_path / "elsewhere", record)
+    [told] = alone["differences"]
+    assert told == (
+        "some test did not say with order reversed, 2 threads, avx2 instructions "
+        "what it said with order as written, 1 thread, default instructions"
+    )
+    assert flaky.gathered([], 0, 2, tmp_path / "last", alone)["differences"] == alone["differences"]
+
+
+def test_the_record_goes_on_only_for_the_same_code(tmp_path, asked, monkeypatch):
     monkeypatch.setattr(flaky, "ROOT", tmp_path)
     monkeypatch.setattr(flaky, "RECORD", tmp_path / "flaky.json")
-    monkeypatch.setattr(flaky, "code_of", lambda name: f"{name} now")
     monkeypatch.setattr(flaky.stamps, "stamp", lambda files: {})
-    monkeypatch.setattr(
-        flaky,
-        "run",
-        lambda one, tests, processes, kept: kept.write_text('{"seconds": 3, "said": {"t": "new"}}'),
-    )
 
-    def suites(*arguments):
+    def suites(code, *arguments):
+        monkeypatch.setattr(flaky, "code_of", lambda name: f"{name} {code}")
         monkeypatch.setattr(sys, "argv", ["flaky.py", *arguments])
         flaky.main()
         return json.loads(flaky.RECORD.read_text())["suites"]
 
-    assert [suite["runs"] for suite in suites("--more", "0").values()] == [[], []]
-    for code, kept in (("package now", 1), ("package before", 0)):
-        old = {"code": code, "runs": [{"order": "reversed"}], "differences": ["t: told"]}
-        flaky.RECORD.write_text(json.dumps({"suites": {"package": old}}))
-        found = suites("programs", "--more", "1")
-        assert (found["package"] == old) == kept
-        assert found["programs"]["runs"][0]["new"] == 1
-    [row] = suites("package", "--more", "1")["package"]["runs"]
-    assert (row["order"], row["new"]) == ("as written", 1)
+    assert [suite["runs"] for suite in suites("now", "--more", "0").values()] == [[], []]
+    package = suites("now", "package", "--more", "1")["package"]
+    assert len(package["runs"]) == 1
+    both = suites("now", "programs", "--more", "1")
+    assert both["package"] == package
+    assert len(both["programs"]["runs"]) == 1
+    assert [suite["runs"] for suite in suites("later", "--more", "0").values()] == [[], []]
 
 
 def test_what_is_left_out_is_not_run(tmp_path, monkeypatch):
