@@ -4,22 +4,13 @@ import gzip
 import re
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator
 
-from .pages import CHAPTERS_SEEN, PAGES, PAGES_SEEN, PAGES_SEEN_BOTH_WAYS
+from .barriers import barriers
+from .pages import CHAPTERS_SEEN, PAGES_SEEN, PAGES_SEEN_BOTH_WAYS
 
 MAX_BYTES = 900_000  # compressed, as a web host sends it
 MAX_BYTES_WITHOUT_PICTURES = 500_000  # without the chapter's own figures and widgets' frames
-
-# Elements of the text that stick out of the screen and cannot be scrolled to.
-STICKING_OUT = """() => [...document.querySelectorAll("article *")].filter((element) => {
-  const box = element.getBoundingClientRect();
-  if (!box.width || box.right <= innerWidth + 1) return false;
-  for (let parent = element; parent.tagName != "ARTICLE"; parent = parent.parentElement)
-    if (getComputedStyle(parent).overflowX != "visible") return false;
-  return true;
-}).map((element) => element.outerHTML.slice(0, 200))"""
 
 # What a reader sees of a widget, without the state of its controls.
 PICTURE = """widget => [
@@ -35,28 +26,6 @@ def operate(control: Locator) -> None:
     control.focus()
     at_end = control.evaluate("it => it.type == 'range' && it.value == it.max")
     control.press("ArrowLeft" if at_end else "ArrowRight")
-
-
-def text_in_the_colour_of_its_background(found: dict) -> list[str]:
-    """Invisible text, which axe only doubts: it might be hidden on purpose."""
-    return [
-        node["html"]
-        for rule in found["incomplete"]
-        for node in rule["nodes"]
-        for check in node["any"]
-        if (check["data"] or {}).get("messageKey") == "equalRatio"
-    ]
-
-
-def barriers(page) -> None:
-    """Fails with what axe finds.
-
-    Left to itself axe loads style sheets once more, and those that others import from where they
-    are not: the page's console would have an error of its tests.
-    """
-    found = Axe().run(page, options={"resultTypes": ["violations"], "preload": False})
-    assert found.violations_count == 0, found.generate_report()
-    assert text_in_the_colour_of_its_background(found.response) == []
 
 
 chapter = pytest.mark.parametrize("seen", CHAPTERS_SEEN, indirect=True)
@@ -127,17 +96,3 @@ def test_sliders_change_the_picture(seen):
 def test_axe_finds_no_barrier_in_light(seen):
     assert seen.page.locator("html").get_attribute("data-theme") == "light"
     barriers(seen.page)
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_axe_finds_no_barrier_in_the_dark(visit, path):
-    page = visit(path, color_scheme="dark").page
-    assert page.locator("html").get_attribute("data-theme") == "dark"
-    barriers(page)
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_nothing_sticks_out_of_a_phone(visit, path):
-    page = visit(path, width=360).page
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    assert page.evaluate(STICKING_OUT) == []
