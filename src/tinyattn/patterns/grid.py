@@ -94,9 +94,8 @@ def axial_columns(width: int) -> Pattern:
 
     Source:
         Ho et al. 2019, section 3 (arXiv:1912.12180). Lin et al. 2022, section 4.1.1.3, describe
-        axial attention as strided with gaps of height and width: the gap is the width down a
-        column in raster order, and the height along a row if columns are stored one after
-        the other.
+        axial attention as strided, with a gap of the width where rows are stored one after the
+        other (down a column, as here), and of the height where columns are (along a row).
 
     Example:
         >>> axial_columns(3).edges(2 * 3)
