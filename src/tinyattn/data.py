@@ -222,7 +222,7 @@ def write_date(day: date, format: str = "{year}-{mm}-{dd}") -> str:
     English whatever the computer's language.
 
     Raises:
-        ValueError: if the format names another field, or shortens a year outside 1969-2068.
+        ValueError: if the format names another field, or has {yy} and a year outside 1969-2068.
 
     Example:
         >>> write_date(date(1998, 3, 4)), write_date(date(1998, 3, 4), "the {nth} of {month}")

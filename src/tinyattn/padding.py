@@ -49,7 +49,8 @@ def finite_padding(
     Too large are NaN, infinities, and all beyond the fourth root of the dtype's largest number: scores and
     variances multiply two projections of a token, and where those overflow, 0 · inf in the
     backward pass of a softmax or a LayerNorm is NaN in the gradient of every weight. Smaller
-    numbers stay, so that a layer still answers for those tokens as it always did.
+    numbers stay, so that a layer still answers for those tokens as it always did. The dtype is
+    x's own: under autocast to float16, which ends much earlier, padding has to hold small numbers.
 
     Example:
         >>> finite_padding(torch.tensor([[[1.0], [torch.nan]]]), torch.tensor([[True, False]]))

@@ -83,7 +83,7 @@ def take_turns(
     Args:
         calls: what is timed, by name.
         repeats: turns.
-        seconds: after this long, no more than three turns are taken.
+        seconds: after this long no further turn begins, once three are taken.
     """
     (repeats,) = whole_numbers(repeats=repeats)
     names = list(calls)
@@ -126,7 +126,9 @@ class CountBytes(TorchDispatchMode):
     """Bytes of tensors made inside the block: `live` now, `peak` at worst.
 
     It looks at what every operation returns, and sees when that is freed. Exact and the same on
-    every machine; what an operation needs inside, and frees before it returns, stays unseen.
+    every machine; what an operation needs inside, and frees before it returns, stays unseen. So
+    does what `torch.tensor` makes of Python's numbers, and a tensor that is resized keeps its old
+    bytes beside the new.
 
     Example:
         >>> import torch
@@ -218,7 +220,8 @@ def counted_flops(call: Callable[[], object]) -> int:
 
     A multiply-accumulate is two operations. Of products that are added in place, which the
     engine's backward pass uses, PyTorch's counter knows nothing; here it is told. Fused attention
-    on a processor stays one operation of which it counts nothing.
+    on a processor stays one operation of which it counts nothing, and so do products of a matrix
+    or a vector with a vector.
 
     Example:
         >>> import torch

@@ -158,8 +158,8 @@ def talking_heads_attention(
         v: values of h_v heads.
         mix_scores: from the h_k products to h rows of scores.
         mix_weights: from h rows of weights to the h_v heads of values.
-        mask: True where a query may read; applied between mixing and softmax, since a mixture
-            of -inf and 0 · -inf is NaN.
+        mask: True where a query may read, (n_q, n_k), (h, n_q, n_k) or (b, 1 or h, n_q, n_k);
+            applied between mixing and softmax, since a mixture of -inf and 0 · -inf is NaN.
 
     Raises:
         ValueError: if shapes do not fit.

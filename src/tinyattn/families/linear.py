@@ -128,7 +128,9 @@ class LinearState:
     """Causal linear attention as a recurrence: all that it remembers is S and u.
 
     A state of d_head * (d_v + 1) numbers for each head, however long the past is, where a cache
-    of keys and values grows by d_head + d_v numbers a token.
+    of keys and values grows by d_head + d_v numbers a token. Keys are taken as they are, where
+    `linear_attention` measures them by the largest: one with all channels below about -100
+    counts for nothing here.
 
     Source:
         Katharopoulos et al. 2020, section 3.4, "Transformers are RNNs".

@@ -71,7 +71,8 @@ def prior_attention(
     Args:
         v: values.
         prior: logarithms of weights, for all heads or one matrix for each.
-        mask: True where a query may read; a query that may read nothing outputs zeros.
+        mask: True where a query may read, (n, n_k), (h, n, n_k) or (b, 1 or h, n, n_k); a query
+            that may read nothing outputs zeros.
 
     Raises:
         ValueError: if shapes do not fit.

@@ -55,9 +55,10 @@ def heatmap(
         ax: draw here instead of in a new figure.
 
     Raises:
-        TypeError: if `values` holds no real numbers, labels are no list, or `ax` no Axes.
-        ValueError: if `values` is not a matrix, labels do not match its size, or `vmin`, `vmax`
-            or `digits` is no such number.
+        TypeError: if `values` holds no real numbers, labels are no list, `ax` no Axes, or `digits`
+            no whole number.
+        ValueError: if `values` is not a matrix, labels do not match its size, `digits` is
+            negative, or `vmin` or `vmax` no finite number.
     """
     a = as_matrix(values)
     at_least("digits", digits, 0, "decimals")

@@ -138,11 +138,14 @@ class MultiHeadAttention(nn.Module):
         Args:
             x: token vectors that ask.
             context: token vectors that are read (cross-attention); x itself if not given.
-            mask: (n_q, n_k) or (b, 1 or h, n_q, n_k), True where a query may read.
+            mask: (n_q, n_k) or (b, 1 or h, n_q, n_k), True where a query may read. With a cache,
+                n_k are the keys that it still holds and the new ones.
             key_padding: True where a key is a real token, False where it fills up the batch;
-                what stands there, NaN too, reaches no real token and no gradient.
-            cache: self-attention appends its keys here and reads all that it holds, n_k in
-                number; cross-attention fills it once and then reads it instead of `context`,
+                what stands there, NaN too, reaches no real token and no gradient (under autocast
+                to float16, fill it with small numbers: large ones overflow). With a cache it has
+                an entry for every token seen, also where a window has dropped its key.
+            cache: self-attention appends its keys here and reads all that it holds;
+                cross-attention fills it once and then reads it instead of `context`,
                 which has to be the same each time.
             return_weights: also return the weights (b, h, n_q, n_k).
 

@@ -80,7 +80,8 @@ class EncoderLayer(nn.Module):
     ) -> Float[Tensor, "b n d_model"]:
         """NaN, or numbers too large, in padded tokens of x count as zero.
 
-        Raises as `MultiHeadAttention` does.
+        Raises as `MultiHeadAttention` does; in pre-norm layers, where a LayerNorm comes first, it
+        is that which refuses an x of another width, with a RuntimeError.
         """
         if key_padding is not None and x.dim() == 3:
             check_padding(key_padding, x.shape[:2], x.device)

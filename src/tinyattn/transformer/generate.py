@@ -48,7 +48,7 @@ def generate(
         memory_padding: True where a token of the memory is real.
 
     Returns:
-        The prompts with n_new tokens behind each.
+        The prompts with n_new tokens behind each; with n_new = 0, the prompts themselves.
 
     Raises:
         ValueError: if the prompt is empty, n_new or temperature negative, top_k or stop_token out

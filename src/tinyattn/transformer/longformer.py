@@ -65,7 +65,7 @@ class LongformerAttention(nn.Module):
 
         Raises:
             ValueError: if shapes do not fit, or a global position lies outside the sequence or
-                on padding.
+                on padding, or is named twice.
             TypeError: if key_padding is not bool, or global_positions are no whole numbers in a
                 tuple or list.
         """

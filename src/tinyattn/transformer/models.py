@@ -152,8 +152,8 @@ class Decoder(nn.Module):
             cache: what the model remembers of earlier tokens; it grows by the n new ones.
 
         Raises:
-            ValueError: if memory is missing or not wanted, or cache is another model's. A refused
-                call leaves the cache as it was, in every layer.
+            ValueError: if memory is missing or not wanted, or cache is that of a model of another
+                shape. A refused call leaves the cache as it was, in every layer.
             TypeError: if cache does not come from `new_cache`.
         """
         if cache is not None:

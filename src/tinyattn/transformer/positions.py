@@ -83,7 +83,8 @@ def sinusoidal_positions(
         n: how many positions, from `start` on.
         d_model: width of a token vector.
         start: first position.
-        base: the slowest pair has a wavelength of almost 2π * base positions.
+        base: the slowest pair has a wavelength of 2π * base ** (1 - 2 / d_model) positions, for an
+            even d_model.
         dtype: of the result; torch's default if not given. Angles are always taken in float64.
 
     Raises:

@@ -18,8 +18,10 @@ class StarTransformer(nn.Module):
         s   ← LayerNorm(ReLU(attend(s; s, h_0, …, h_{n-1})))                 the relay
 
     e_i is the token's own embedding, s starts as the mean of the embeddings. A token reads five
-    vectors and the relay n + 1, so a layer costs O(n d_model) scores, and any token reaches any
-    other in two layers, through the relay. There is no feed-forward layer.
+    vectors and the relay n + 1, so a head takes 6 n + 1 scores in a layer. After one layer a token
+    knows those outside its neighbourhood by their mean; after two, through the relay, it can tell
+    them apart. There is no feed-forward layer. The mean is taken in the embeddings' dtype: in
+    float16 their sum has to stay below 65,504.
 
     Args:
         d_model: width of a token vector.

@@ -80,7 +80,8 @@ class BPTransformer(nn.Module):
     """Layers of attention on a tree over the tokens, for classifying and for language models.
 
     Tokens start as their embeddings and spans as zeros. Each layer updates all nodes at once;
-    after two, every token has heard of every other. The root sums up the sequence.
+    after two, every token has heard of every other, or of all to its left if causal. The root
+    sums up the sequence.
 
     Args:
         config: sizes and choices; its positions are not used, `EdgeTypes` take their place. The
@@ -91,7 +92,7 @@ class BPTransformer(nn.Module):
         clip: level from which on edges have the types of one size.
 
     Raises:
-        ValueError: if n or k is below 1, or there are more than n tokens.
+        ValueError: if n or k is below 1; forward, if there are more tokens than n rounded up.
 
     Source:
         Ye et al. 2019 (arXiv:1911.04070).
