@@ -7,7 +7,7 @@ from tinyattn import attention
 from tinyattn.edge_list import EDGES_PAY, EdgeList
 from tinyattn.engine import sparse_attention
 from tinyattn.groups import schedule
-from tinyattn.patterns import Causal, Full, Global, Random, Window, bigbird, longformer
+from tinyattn.patterns import BlockLocal, Causal, Full, Global, Random, Window, bigbird, longformer
 
 from .close import assert_same
 from .test_engine import assert_equals_dense, inputs, some_padding
@@ -129,3 +129,16 @@ def test_second_derivatives_of_edges_are_refused():
     loss = sparse_attention(q, k, v, SCATTERED["few"]).sum()
     with pytest.raises(NotImplementedError, match=r"no second derivatives \(create_graph=True\)"):
         torch.autograd.grad(loss, q, create_graph=True)
+
+
+def test_groups_that_forbid_nothing_have_lists_of_their_own_lengths():
+    """All share one empty mask; the first has 64 keys, the last 2,880."""
+    n = 64 * 130
+    pattern = Random(n, 45, seed=0, block_size=64, exclude=BlockLocal(64, after=200))
+    groups = schedule(pattern, n).groups
+    assert len({group.keys.n for group in groups if not group.masks}) > 2
+    q, k, v = torch.ones(1, 1, n, 2), torch.ones(1, 1, n, 2), torch.rand(1, 1, n, 2)
+    out = sparse_attention(q, k, v, pattern)
+    for i in (64, 64 * 20, n - 1):  # with equal scores, the mean of the values that are read
+        read = pattern.allowed(torch.tensor(i), torch.arange(n))
+        assert_same(out[0, 0, i], v[0, 0, read].mean(dim=0), rtol=1e-4)

@@ -78,9 +78,10 @@ def edge_list(groups: Iterable[Group], n: int, n_k: int) -> EdgeList | None:
     if all(group.keys.index is None for group in groups):
         return None  # keys in a few runs are read faster than one by one
     for group in groups:
-        if id(group.masks) not in longest:
-            longest[id(group.masks)] = _longest(group)
-    width = max(longest[id(group.masks)] for group in groups)
+        alike = id(group.masks), group.keys.n  # where nothing is forbidden, all share one mask
+        if alike not in longest:
+            longest[alike] = _longest(group)
+    width = max(longest.values())
     if EDGES_PAY * n * width >= sum(group.n_pairs for group in groups):
         return None
     keys = torch.arange(n)[:, None].expand(n, width).contiguous()  # filled up with itself

@@ -149,3 +149,13 @@ def test_a_mean_takes_numbers_and_refuses_a_batch():
 def test_rewards_of_another_shape_are_refused_with_both_that_fit(shape, refusals):
     with pytest.raises(ValueError, match=r"each graph, \(2, 3\), or each edge, \(2, 3, 5\), got"):
         policy_loss(torch.zeros(2, 3, 5), torch.zeros(shape))
+
+
+@pytest.mark.parametrize("of", [(4,), (4, 1, 6)])
+def test_a_baseline_belongs_to_its_own_reward(of):
+    """A row of baselines beside a column of rewards would give each graph those of all."""
+    log_p, reward = randn(4, 1, 6), randn(*(of if of[1:] else (4, 1)), seed=1)
+    assert policy_loss(log_p, reward, reward) == 0.0
+    assert policy_loss(log_p, reward, torch.tensor(0.5)) == policy_loss(log_p, reward, 0.5)
+    with pytest.raises(ValueError, match="baseline must be one number, or one for each reward"):
+        policy_loss(log_p, reward, randn(4))

@@ -436,3 +436,20 @@ def test_the_temperature_is_the_papers_if_none_is_given():
     stated = {"n_iters": 8, "temperature": 0.75}
     for attend in (sinkhorn_attention, partial(sortcut_attention, n_kept=2)):
         assert torch.equal(attend(q, k, v, scores, n_iters=8), attend(q, k, v, scores, **stated))
+
+
+@pytest.mark.parametrize("b", [1, 2])
+@pytest.mark.parametrize("axes", [(1, 2), (2, 3)])
+@pytest.mark.parametrize("n", [12, 10])
+def test_gradients_of_views_are_those_of_copies(b, axes, n):
+    """A permuted view is dense, and what is made like it has its strides: rows of those cannot be
+    flattened without a copy, to which a sum in place is lost."""
+    q, k, v, scores = inputs(n, 4, b=b, h=2)
+    views = [x.detach().transpose(*axes).contiguous().transpose(*axes) for x in (q, k, v)]
+    views = [x.requires_grad_() for x in views]
+    out = sinkhorn_attention(q, k, v, scores)
+    again = sinkhorn_attention(*views, scores)
+    assert torch.equal(again, out)
+    expected = gradients(out, (q, k, v, scores))
+    for ours, theirs in zip(gradients(again, (*views, scores)), expected, strict=True):
+        assert_same(ours, theirs)

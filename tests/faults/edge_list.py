@@ -71,6 +71,13 @@ FAULTS = [
         EDGES + "test_edges_are_chosen_where_groups_compute_many_times_their_pairs",
     ),
     Fault(
+        "groups that forbid nothing count as equally long",
+        "edge_list.py",
+        "alike = id(group.masks), group.keys.n",
+        "alike = id(group.masks)",
+        EDGES + "test_groups_that_forbid_nothing_have_lists_of_their_own_lengths",
+    ),
+    Fault(
         "edges are always chosen",
         "edge_list.py",
         "if EDGES_PAY * n * width >= sum(",

@@ -103,6 +103,20 @@ FAULTS = [
         SINKHORN_TESTS + "hard_attention_is_dense_attention_under_a_pattern",
     ),
     Fault(
+        "gradients have the strides of views, and sums in place are lost to copies",
+        PAIRS,
+        "(x.new_zeros(x.shape) for x in",
+        "(torch.zeros_like(x) for x in",
+        SINKHORN_TESTS + "gradients_of_views_are_those_of_copies",
+    ),
+    Fault(
+        "graphs get the baselines of all",
+        "content/policy.py",
+        "baseline.dim() and baseline.shape != reward.shape",
+        "baseline.dim() < 0",
+        POLICY_TESTS + "a_baseline_belongs_to_its_own_reward",
+    ),
+    Fault(
         "values are taken from the keys",
         PAIRS,
         "_pair(k[head], sort[head], rows), _pair(v[head], sort[head], rows)",

@@ -37,7 +37,8 @@ class BlockPairs(torch.autograd.Function):
     def backward(ctx, d_out):
         first_derivatives_only("sinkhorn_attention", "attention on the concatenated blocks")
         q, k, v, sort, out = ctx.saved_tensors
-        d_q, d_k, d_v, d_sort = (torch.zeros_like(x) for x in (q, k, v, sort))
+        # not zeros_like, which keeps the strides of a view: `_back` needs rows that can be flattened
+        d_q, d_k, d_v, d_sort = (x.new_zeros(x.shape) for x in (q, k, v, sort))
         with torch.autocast(q.device.type, enabled=False):
             for head in range(len(q)):
                 for rows in _stretches(q):

@@ -28,21 +28,25 @@ def policy_loss(
         baseline: what was to be expected, known before the draw.
 
     Raises:
-        ValueError: if there is not one reward for each graph, or for each edge.
+        ValueError: if there is not one reward for each graph, or for each edge, or the baseline is
+            neither one number nor one for each reward.
 
     Source:
         Williams 1992, "Simple statistical gradient-following algorithms".
     """
-    if reward.shape == log_p.shape[:-1]:
-        reward = reward[..., None]
-        if isinstance(baseline, Tensor) and baseline.dim():
-            baseline = baseline[..., None]
-    elif reward.shape != log_p.shape:
+    if reward.shape not in (log_p.shape[:-1], log_p.shape):
         raise ValueError(
             f"give a reward for each graph, {tuple(log_p.shape[:-1])}, or each edge, "
             f"{tuple(log_p.shape)}, got {tuple(reward.shape)}"
         )
+    if isinstance(baseline, Tensor) and baseline.dim() and baseline.shape != reward.shape:
+        raise ValueError(
+            "baseline must be one number, or one for each reward, "
+            f"{tuple(reward.shape)}, got {tuple(baseline.shape)}"
+        )
     advantage = (reward - baseline).detach()
+    if advantage.dim() < log_p.dim():
+        advantage = advantage[..., None]
     return -(advantage * log_p).sum(dim=-1).mean()
 
 
