@@ -34,6 +34,39 @@ def whole_numbers(**values: object) -> tuple[int, ...]:
     return tuple(found)
 
 
+def whole_seed(seed: object) -> int:
+    """A seed as Python's integer, refused here if `torch.Generator` would refuse it later.
+
+    Example:
+        >>> whole_seed(7)
+        7
+
+    Raises:
+        TypeError: if it is not a whole number.
+        ValueError: if it has more than 64 bits.
+    """
+    (whole,) = whole_numbers(seed=seed)
+    if not -(2**63) <= whole < 2**64:
+        raise ValueError(f"seed must be from -2⁶³ to 2⁶⁴ - 1, got {whole}")
+    return whole
+
+
+def check_tokens(x: object, d_model: int, *, name: str = "x") -> None:
+    """Refuse what are not token vectors, (b, n, d_model).
+
+    Example:
+        >>> check_tokens(torch.zeros(2, 3, 8), d_model=8)
+
+    Raises:
+        TypeError: if x is no tensor.
+        ValueError: if it has another shape.
+    """
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+    if x.dim() != 3 or x.shape[-1] != d_model:
+        raise ValueError(f"{name} must be (b, n, d_model={d_model}), got {tuple(x.shape)}")
+
+
 def first_derivatives_only(name: str, instead: str) -> None:
     """Refuse, in a backward pass written by hand, to be differentiated once more.
 

@@ -50,7 +50,7 @@ def finite_padding(
     variances multiply two projections of a token, and where those overflow, 0 · inf in the
     backward pass of a softmax or a LayerNorm is NaN in the gradient of every weight. Smaller
     numbers stay, so that a layer still answers for those tokens as it always did. The dtype is
-    x's own: under autocast to float16, which ends much earlier, padding has to hold small numbers.
+    that of the products: the narrower of x's own and autocast's.
 
     Example:
         >>> finite_padding(torch.tensor([[[1.0], [torch.nan]]]), torch.tensor([[True, False]]))
@@ -59,10 +59,17 @@ def finite_padding(
     """
     if real is None:
         return x
-    largest = torch.finfo(x.dtype).max ** 0.25
+    largest = min(torch.finfo(dtype).max for dtype in _dtypes_of_products(x)) ** 0.25
     if (x.detach()[~real].abs() <= largest).all():  # as nearly always; False for NaN
         return x
     return x.masked_fill(~(real[..., None] | (x.abs() <= largest)), 0.0)
+
+
+def _dtypes_of_products(x: Tensor) -> list[torch.dtype]:
+    device = x.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return [x.dtype, torch.get_autocast_dtype(device)]
+    return [x.dtype]
 
 
 def real_only(

@@ -177,3 +177,11 @@ def test_autocast_changes_no_bucket():
     expected = lsh_buckets(x.double(), n_buckets=16, n_hashes=2)  # which autocast leaves alone
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(lsh_buckets(x, n_buckets=16, n_hashes=2), expected)
+
+
+def test_vectors_of_no_numbers_fall_into_no_bucket():
+    for d_head in (0, -1):
+        with pytest.raises(ValueError, match=f"d_head must be 1 or more, got {d_head}"):
+            bucket_factors(2, d_head)
+    with pytest.raises(ValueError, match="d_head must be 1 or more, got 0"):
+        lsh_buckets(torch.zeros(1, 1, 3, 0), n_buckets=4)

@@ -532,3 +532,28 @@ def test_the_mask_of_nothing_is_empty():
     real = torch.ones(1, 0, dtype=torch.bool)
     buckets = torch.zeros(1, 2, 1, 0, dtype=torch.long)
     assert lsh_mask(buckets, chunk_size=2, key_padding=real).shape == (1, 2, 0, 0)
+
+
+def test_a_zero_vector_has_finite_weights_in_half_precision():
+    q = randn(1, 2, 6, 4).half()
+    q[0, 0, 2] = 0.0
+    router = LSHRouter(1)
+    weights = router.weights(q, q)
+    assert bool(weights.isfinite().all())
+    v = randn(1, 2, 6, 3, seed=1).half()
+    assert_same(weights @ v, router.attend(q, q, v), atol=5e-3)
+
+
+def test_buckets_that_are_none_are_refused(refusals):
+    qk, v = randn(2, 1, 1, 6, 4).unbind()
+    buckets = lsh_buckets(qk, n_buckets=2, n_hashes=2)
+    options = {"n_buckets": 2}
+    assert lsh_attention(qk, v, buckets=buckets, **options).shape == v.shape
+    with pytest.raises(ValueError, match=r"\(1, 1, 1 or more, 6\), got \(1, 1, 0, 6\)"):
+        lsh_attention(qk, v, buckets=buckets[:, :, :0], **options)
+    with pytest.raises(TypeError, match=r"buckets must be int64, got torch\.float64"):
+        lsh_attention(qk, v, buckets=buckets.double(), **options)
+    with pytest.raises(TypeError, match="buckets must be a tensor, got list"):
+        lsh_attention(qk, v, buckets=buckets.tolist(), **options)
+    with pytest.raises(ValueError, match="key_padding must have one entry for each token"):
+        lsh_mask(buckets, chunk_size=2, key_padding=torch.ones(2, 6, dtype=torch.bool))

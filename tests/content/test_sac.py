@@ -203,3 +203,20 @@ def test_a_copy_follows_the_copy_of_its_leader_or_else_the_leader(refusals):
     assert copy.deepcopy(layers[1])._leader[0] is leader
     with pytest.raises(TypeError, match="must be a SACRouter, got Linear"):
         SameGraph(torch.nn.Linear(1, 1))
+
+
+@pytest.mark.parametrize("kind", ["leader", "follower"])
+def test_padding_is_that_of_every_sequence(kind, refusals):
+    leader = a_router()
+    q, k, v = randn(3, 2, 2, N, 4).unbind()
+    leader.attend(q, k, v)
+    router = leader if kind == "leader" else SameGraph(leader)
+    for padding, error, sentence in [
+        (torch.ones(1, N, dtype=torch.bool), ValueError, "must have one entry for each key"),
+        (torch.ones(2, N - 1, dtype=torch.bool), ValueError, "must have one entry for each key"),
+        (torch.ones(2, N, dtype=torch.long), TypeError, "key_padding must be bool"),
+    ]:
+        with pytest.raises(error, match=sentence):
+            router.attend(q, k, v, key_padding=padding)
+        with pytest.raises(error, match=sentence):
+            router.weights(q, k, key_padding=padding)

@@ -251,3 +251,8 @@ def test_heads_that_it_was_not_made_for_are_refused(refusals):
     q = torch.ones(1, 2, 6, 4)
     with pytest.raises(ValueError, match="made for 1 heads of 4, got 2 of 4"):
         router.attend(q, q, q)
+
+
+def test_padding_of_blocks_is_that_of_every_sequence(refusals):
+    with pytest.raises(ValueError, match="key_padding must have one entry for each token"):
+        block_sums(randn(2, 1, 6, 2), 3, key_padding=torch.ones(1, 6, dtype=torch.bool))

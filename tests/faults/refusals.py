@@ -64,15 +64,22 @@ FAULTS = [
     Fault(
         "a padded number whose square is infinite stays",
         "padding.py",
-        "torch.finfo(x.dtype).max ** 0.25",
-        "torch.finfo(x.dtype).max",
+        "in _dtypes_of_products(x)) ** 0.25",
+        "in _dtypes_of_products(x))",
         OF_PADDING + "large_padding_reaches_no_real_token_and_no_gradient",
+    ),
+    Fault(
+        "padding that is too large for autocast's products stays",
+        "padding.py",
+        "return [x.dtype, torch.get_autocast_dtype(device)]",
+        "return [x.dtype]",
+        OF_PADDING + "padding_too_large_for_autocast_reaches_no_real_token_and_no_gradient",
     ),
     Fault(
         "padding of ordinary size is zeroed as well",
         "padding.py",
-        "torch.finfo(x.dtype).max ** 0.25",
-        "torch.finfo(x.dtype).max ** 0.1",
+        "in _dtypes_of_products(x)) ** 0.25",
+        "in _dtypes_of_products(x)) ** 0.1",
         OF_PADDING + "padding_of_ordinary_size_is_left_as_it_is",
     ),
     Fault(

@@ -208,3 +208,10 @@ def test_a_memory_that_does_not_fit_is_refused(cross_attention, args, options, e
 def test_padding_that_does_not_fit_an_encoder_layer_is_refused():
     with pytest.raises(ValueError, match=r"\(b, n\) = \(2, 4\), got \(2, 5\)"):
         EncoderLayer(small())(torch.zeros(2, 4, 8), key_padding=torch.ones(2, 5, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("kind", [EncoderLayer, DecoderLayer])
+def test_token_vectors_of_another_width_are_refused_wherever_the_norm_stands(kind, norm_first):
+    with pytest.raises(ValueError, match=r"x must be \(b, n, d_model=8\), got \(1, 3, 4\)"):
+        kind(small(norm_first=norm_first))(randn(1, 3, 4))

@@ -171,3 +171,9 @@ def test_what_does_not_fit_is_refused(args, options, error, sentence):
 def test_a_layer_that_cannot_be_is_refused(args, error, sentence):
     with pytest.raises(error, match=sentence):
         LongformerAttention(*args)
+
+
+@pytest.mark.parametrize("positions", [(1, 1), (-1,), (0, -2)])
+def test_global_positions_are_refused_by_their_name(positions):
+    with pytest.raises(ValueError, match="global_positions must be distinct, and 0 or more, got"):
+        layer()(randn(1, 9, 8), global_positions=positions)

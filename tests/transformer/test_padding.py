@@ -213,3 +213,17 @@ def test_a_memory_padding_that_does_not_fit_is_called_by_its_name(padding, error
     it = Decoder(small(), cross_attention=True)
     with pytest.raises(error, match="memory_padding .*" + message):
         it(some_tokens(2, 4), torch.randn(2, 3, 8), memory_padding=padding)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e5, -1e9])
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", LAYERS)
+def test_padding_too_large_for_autocast_reaches_no_real_token_and_no_gradient(name, half, size):
+    it, x = scrambled(LAYERS[name]()).float(), randn(B, N, 8).float()
+    with torch.autocast("cpu", dtype=half):
+        out, gradients = run(name, it, x.masked_fill(~REAL[..., None], 0.0))
+        other_out, other_gradients = run(name, it, x.masked_fill(~REAL[..., None], size))
+    assert torch.equal(other_out, out)
+    for ours, theirs in zip(other_gradients, gradients, strict=True):
+        assert bool(ours.isfinite().all())
+        assert torch.allclose(ours, theirs, rtol=1e-2, atol=1e-2)

@@ -152,3 +152,16 @@ def test_what_is_no_star_is_refused(args, options, error, sentence):
 def test_a_star_that_cannot_be_is_refused(args, error, sentence):
     with pytest.raises(error, match=sentence):
         StarTransformer(*args)
+
+
+def test_the_mean_of_many_embeddings_does_not_overflow_in_half_precision():
+    it = StarTransformer(8, n_heads=2, n_layers=1).half()
+    h, s = it(torch.full((1, 4096, 8), 20.0).half())
+    assert bool(h.isfinite().all())
+    assert bool(s.isfinite().all())
+    assert h.dtype == s.dtype == torch.float16
+
+
+def test_embeddings_of_another_width_are_refused_as_they_came():
+    with pytest.raises(ValueError, match=r"e must be \(b, n, d_model=8\), got \(1, 5, 4\)"):
+        star(1)(randn(1, 5, 4))

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from tinyattn.checks import whole_numbers
+from tinyattn.checks import whole_numbers, whole_seed
 
 HASHED_AT_ONCE = 2**17  # numbers, so that they stay in the processor's cache
 
@@ -35,7 +35,7 @@ def lsh_buckets(
 
     Raises:
         ValueError: if n_buckets is odd and not 1, or has no factors of at most 2 * d_head, or
-            n_hashes is below 1.
+            n_hashes is below 1, or the seed has more than 64 bits.
         TypeError: if a number is no whole one.
 
     Source:
@@ -47,7 +47,8 @@ def lsh_buckets(
         >>> here == longer, abs(here - opposite)
         (True, 2)
     """
-    n_buckets, n_hashes, seed = whole_numbers(n_buckets=n_buckets, n_hashes=n_hashes, seed=seed)
+    n_buckets, n_hashes = whole_numbers(n_buckets=n_buckets, n_hashes=n_hashes)
+    seed = whole_seed(seed)
     if n_hashes < 1:
         raise ValueError(f"n_hashes must be 1 round or more, got {n_hashes}")
     b, h, n, d_head = x.shape
@@ -71,6 +72,8 @@ def bucket_factors(n_buckets: int, d_head: int) -> tuple[int, ...]:
         ((128,), (16, 32))
     """
     n_buckets, d_head = whole_numbers(n_buckets=n_buckets, d_head=d_head)
+    if d_head < 1:
+        raise ValueError(f"d_head must be 1 or more, got {d_head}")
     if n_buckets == 1:
         return (1,)
     if n_buckets < 1 or n_buckets % 2:

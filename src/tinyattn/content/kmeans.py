@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tinyattn.checks import whole_numbers
+from tinyattn.checks import whole_numbers, whole_seed
 from tinyattn.content.membership import nearest
 from tinyattn.content.router import Router
 from tinyattn.content.routing import (
@@ -77,7 +77,8 @@ class RoutingRouter(Router):
     ) -> None:
         super().__init__()
         sizes = {"n_heads": n_heads, "n_clusters": n_clusters, "d_head": d_head}
-        n_heads, n_clusters, d_head, seed = whole_numbers(**sizes, seed=seed)
+        n_heads, n_clusters, d_head = whole_numbers(**sizes)
+        seed = whole_seed(seed)
         for name, size in sizes.items():
             if size < 1:
                 raise ValueError(f"{name} must be 1 or more, got {size}")

@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from tinyattn.checks import whole_numbers
+from tinyattn.checks import whole_numbers, whole_seed
 from tinyattn.content.chunks import Chunks, attend_in_chunks
 from tinyattn.content.hashing import bucket_factors, lsh_buckets
 from tinyattn.content.router import Router
-from tinyattn.dense import attention_weights
+from tinyattn.dense import attention_weights, check_tensors
 from tinyattn.engine import check_qkv
-from tinyattn.padding import real_only
+from tinyattn.padding import check_padding, real_only
 
 
 def lsh_attention(
@@ -62,11 +62,13 @@ def lsh_attention(
         chunk_size: sorted tokens in a chunk; two average buckets, 2 * n / n_buckets, if not given.
             That grows with n: give one where sequences of several lengths must agree.
         key_padding: True where a token is real.
-        buckets: use these, such as from `lsh_buckets`, instead of hashing.
+        buckets: use these, such as from `lsh_buckets`, instead of hashing; as many rounds as they
+            hold, whatever n_hashes says.
 
     Raises:
         ValueError: if shapes do not fit, or a number is out of range.
-        TypeError: if qk and v do not share a float dtype, or a number is no whole one.
+        TypeError: if qk and v do not share a float dtype, buckets are no integers, or a number is
+            no whole one.
         NotImplementedError: for second derivatives.
 
     Source:
@@ -86,7 +88,7 @@ def lsh_attention(
     qk, v = (real_only(x, key_padding) for x in (qk, v))
     if buckets is None:
         buckets = lsh_buckets(qk, n_buckets=n_buckets, n_hashes=n_hashes, seed=seed)
-    _check_buckets(buckets, qk, n_hashes)
+    _check_buckets(buckets, qk)
     if v.numel() == 0:
         return v * qk.sum()
     scale = qk.shape[-1] ** -0.5 if scale is None else scale
@@ -122,6 +124,8 @@ def lsh_mask(
     if chunk_size < 1:
         raise ValueError(f"chunk_size must be 1 token or more, got {chunk_size}")
     n = buckets.shape[-1]
+    if key_padding is not None:
+        check_padding(key_padding, (len(buckets), n), buckets.device)
     real = _real(key_padding, buckets)
     order = buckets.argsort(dim=-1, stable=True)
     if key_padding is not None and buckets.numel():  # tokens that are not real are sorted last
@@ -181,7 +185,8 @@ class LSHRouter(Router):
         chunk_size: int | None = None,
     ) -> None:
         super().__init__()
-        n_buckets, n_hashes, seed = whole_numbers(n_buckets=n_buckets, n_hashes=n_hashes, seed=seed)
+        n_buckets, n_hashes = whole_numbers(n_buckets=n_buckets, n_hashes=n_hashes)
+        seed = whole_seed(seed)
         if chunk_size is not None:
             (chunk_size,) = whole_numbers(chunk_size=chunk_size)
         check_chunks(0, n_buckets, chunk_size)
@@ -233,7 +238,9 @@ class LSHRouter(Router):
         mask = lsh_mask(
             self.buckets(q), chunk_size=size, causal=self.causal, key_padding=key_padding
         )
-        return attention_weights(q, F.normalize(q, dim=-1), mask, scale=scale)
+        wide = q.to(torch.promote_types(q.dtype, torch.float32))  # float16 has no 1e-12
+        keys = F.normalize(wide, dim=-1).to(q.dtype)
+        return attention_weights(q, keys, mask, scale=scale)
 
     def extra_repr(self) -> str:
         return f"n_buckets={self.n_buckets}, n_hashes={self.n_hashes}, causal={self.causal}"
@@ -260,11 +267,15 @@ def _together(n: int, n_buckets: int, size: int) -> int:
     return min(size, max(8, min(math.ceil(size / 4), math.ceil(n / (2 * n_buckets)))))
 
 
-def _check_buckets(buckets: Tensor, qk: Tensor, n_hashes: int) -> None:
+def _check_buckets(buckets: Tensor, qk: Tensor) -> None:
+    check_tensors(buckets=buckets)
     b, h, n, _ = qk.shape
-    if buckets.dim() != 4 or buckets.shape[:2] != (b, h) or buckets.shape[3] != n:
+    if buckets.dtype != torch.long:
+        raise TypeError(f"buckets must be int64, got {buckets.dtype}")
+    fits = buckets.dim() == 4 and buckets.shape[:2] == (b, h) and buckets.shape[3] == n
+    if not fits or not buckets.shape[2]:
         raise ValueError(
-            f"buckets must be (b, h, n_hashes, n) = ({b}, {h}, n_hashes, {n}), "
+            f"buckets must be (b, h, n_hashes, n) = ({b}, {h}, 1 or more, {n}), "
             f"got {tuple(buckets.shape)}"
         )
     if buckets.numel() and int(buckets.min()) < 0:

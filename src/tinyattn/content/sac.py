@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from tinyattn.checks import whole_numbers
+from tinyattn.checks import whole_numbers, whole_seed
 from tinyattn.content.edges import Edges, edge_attention
 from tinyattn.content.predictor import Drawn, EdgePredictor
 from tinyattn.content.router import Router
+from tinyattn.engine import check_qkv
 from tinyattn.padding import real_only
 
 
@@ -60,9 +61,10 @@ class SACRouter(Router):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        n_heads, d_head, edges_per_token, seed = whole_numbers(
-            n_heads=n_heads, d_head=d_head, edges_per_token=edges_per_token, seed=seed
+        n_heads, d_head, edges_per_token = whole_numbers(
+            n_heads=n_heads, d_head=d_head, edges_per_token=edges_per_token
         )
+        seed = whole_seed(seed)
         if edges_per_token < 0:
             raise ValueError(f"edges_per_token must be 0 or more, got {edges_per_token}")
         if causal and not every_token:
@@ -86,13 +88,14 @@ class SACRouter(Router):
         key_padding: Bool[Tensor, "b n"] | None = None,
     ) -> Drawn:
         """The graphs, (b, 1 or h), from queries and keys side by side."""
+        check_qkv(q, k, k, key_padding, None)
         tokens = torch.cat([real_only(x, key_padding) for x in (q, k)], dim=-1)
         if self.share_heads:
             tokens = tokens.transpose(1, 2).flatten(2)[:, None]
         generator = None
         if self.training:
             generator = torch.Generator(q.device)
-            generator.manual_seed(self.seed * 1_000_003 + int(self.n_updates))
+            generator.manual_seed((self.seed * 1_000_003 + int(self.n_updates)) % 2**64)
         return self.predictor(
             tokens,
             self.edges_per_token * q.shape[2],
@@ -211,6 +214,7 @@ def _follow(
     key_padding: Tensor | None,
     scale: float | None,
 ) -> Tensor:
+    scale = check_qkv(q, k, v, key_padding, scale)
     real = key_padding
     if real is None:
         real = torch.ones(len(q), q.shape[2], dtype=torch.bool, device=q.device)

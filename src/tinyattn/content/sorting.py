@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tinyattn.checks import whole_numbers
+from tinyattn.checks import whole_numbers, whole_seed
 from tinyattn.content.permutations import check_iterations, gumbel, hardened, soft_permutation
 from tinyattn.content.router import Router
 from tinyattn.content.sinkhorn import real_blocks, sinkhorn_attention
 from tinyattn.engine import check_qkv
-from tinyattn.padding import real_only
+from tinyattn.padding import check_padding, real_only
 
 
 def block_sums(
@@ -39,6 +39,8 @@ def block_sums(
     """
     (block_size,) = whole_numbers(block_size=block_size)
     _check_block_size(block_size)
+    if key_padding is not None:
+        check_padding(key_padding, (len(x), x.shape[2]), x.device)
     x = real_only(x, key_padding)
     if causal:
         return x.cumsum(dim=2)[:, :, ::block_size]
@@ -150,9 +152,10 @@ class SinkhornRouter(Router):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        d_head, block_size, n_iters, seed = whole_numbers(
-            d_head=d_head, block_size=block_size, n_iters=n_iters, seed=seed
+        d_head, block_size, n_iters = whole_numbers(
+            d_head=d_head, block_size=block_size, n_iters=n_iters
         )
+        seed = whole_seed(seed)
         _check_block_size(block_size)
         n_iters = check_iterations(n_iters, temperature)
         self.network = SortingNetwork(n_heads, 2 * d_head, n_blocks)
@@ -175,8 +178,8 @@ class SinkhornRouter(Router):
         scores = self.network(block_sums(tokens, self.block_size, **options)).to(q.dtype)
         if not (self.training and self.noise):
             return scores
-        step = int(self.n_updates)
-        return gumbel(scores, torch.Generator().manual_seed(self.seed * 1_000_003 + step))
+        drawn = (self.seed * 1_000_003 + int(self.n_updates)) % 2**64
+        return gumbel(scores, torch.Generator().manual_seed(drawn))
 
     def sort(
         self,

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from tinyattn.checks import whole_numbers
+from tinyattn.checks import whole_numbers, whole_seed
 from tinyattn.patterns.base import Pattern, check_pattern, in_int64, keep, merged, whole_blocks
 
 
@@ -53,10 +53,8 @@ class Random(Pattern):
     exclude: Pattern | None = None
 
     def __post_init__(self) -> None:
-        n, r, seed, block_size = whole_numbers(
-            n=self.n, r=self.r, seed=self.seed, block_size=self.block_size
-        )
-        keep(self, n=n, r=r, seed=seed, block_size=block_size)
+        n, r, block_size = whole_numbers(n=self.n, r=self.r, block_size=self.block_size)
+        keep(self, n=n, r=r, seed=whole_seed(self.seed), block_size=block_size)
         if self.n < 1 or self.block_size < 1:
             raise ValueError(
                 f"n and block_size must be 1 or more, got n={self.n}, block_size={self.block_size}"

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tinyattn.checks import whole_numbers
+from tinyattn.checks import check_tokens, whole_numbers
 from tinyattn.content.router import (
     Router,
     RulePerHead,
@@ -141,9 +141,8 @@ class MultiHeadAttention(nn.Module):
             mask: (n_q, n_k) or (b, 1 or h, n_q, n_k), True where a query may read. With a cache,
                 n_k are the keys that it still holds and the new ones.
             key_padding: True where a key is a real token, False where it fills up the batch;
-                what stands there, NaN too, reaches no real token and no gradient (under autocast
-                to float16, fill it with small numbers: large ones overflow). With a cache it has
-                an entry for every token seen, also where a window has dropped its key.
+                what stands there, NaN too, reaches no real token and no gradient. With a cache it
+                has an entry for every token seen, also where a window has dropped its key.
             cache: self-attention appends its keys here and reads all that it holds;
                 cross-attention fills it once and then reads it instead of `context`,
                 which has to be the same each time.
@@ -166,10 +165,7 @@ class MultiHeadAttention(nn.Module):
         cache: KVCache | None,
         return_weights: bool,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        if x.dim() != 3 or x.shape[-1] != self.query.in_features:
-            raise ValueError(
-                f"x must be (b, n, d_model={self.query.in_features}), got {tuple(x.shape)}"
-            )
+        check_tokens(x, self.query.in_features)
         if context is not None:
             self._check_context(x, context)
         routed = has_router(self.pattern)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from tinyattn.checks import check_tokens
 from tinyattn.content.router import RulePerHead
 from tinyattn.padding import check_padding, finite_padding
 from tinyattn.transformer.attention import MultiHeadAttention
@@ -80,9 +81,9 @@ class EncoderLayer(nn.Module):
     ) -> Float[Tensor, "b n d_model"]:
         """NaN, or numbers too large, in padded tokens of x count as zero.
 
-        Raises as `MultiHeadAttention` does; in pre-norm layers, where a LayerNorm comes first, it
-        is that which refuses an x of another width, with a RuntimeError.
+        Raises as `MultiHeadAttention` does.
         """
+        check_tokens(x, self.attention.query.in_features)
         if key_padding is not None and x.dim() == 3:
             check_padding(key_padding, x.shape[:2], x.device)
             # here as well as in the attention, since the sum goes around it
@@ -141,7 +142,9 @@ class DecoderLayer(nn.Module):
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "b n d_model"]:
         """Raises ValueError if the layer reads a memory and none came, or the other way round,
-        or if x and memory are batches of different sizes. Then the cache is left as it was."""
+        or if x and memory are batches of different sizes, or x of another width. Then the cache
+        is left as it was."""
+        check_tokens(x, self.attention.query.in_features)
         if (memory is None) != (self.cross_attention is None):
             raise ValueError(
                 "this layer has cross-attention and needs memory, the encoder's output"

@@ -6,11 +6,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tinyattn.checks import whole_numbers
+from tinyattn.checks import check_tokens, whole_numbers
 from tinyattn.dense import attention
 from tinyattn.engine import sparse_attention
 from tinyattn.padding import check_padding, finite_padding, real_only
 from tinyattn.patterns import Global, Window
+from tinyattn.patterns.base import listed
 from tinyattn.transformer.attention import MultiHeadAttention
 
 
@@ -65,14 +66,11 @@ class LongformerAttention(nn.Module):
 
         Raises:
             ValueError: if shapes do not fit, or a global position lies outside the sequence or
-                on padding, or is named twice.
+                on padding, or is negative or named twice.
             TypeError: if key_padding is not bool, or global_positions are no whole numbers in a
                 tuple or list.
         """
-        if x.dim() != 3 or x.shape[-1] != self.local.query.in_features:
-            raise ValueError(
-                f"x must be (b, n, d_model={self.local.query.in_features}), got {tuple(x.shape)}"
-            )
+        check_tokens(x, self.local.query.in_features)
         if key_padding is not None:
             check_padding(key_padding, x.shape[:2], x.device)
         if not isinstance(global_positions, (tuple, list)):
@@ -80,7 +78,11 @@ class LongformerAttention(nn.Module):
                 f"global_positions must be a tuple such as (0,), got {global_positions!r}"
             )
         n, split = x.shape[1], self.local.split_heads
-        chosen = list(Global(tuple(global_positions)).g)
+        chosen = sorted(listed("global_positions", global_positions, "positions"))
+        if len(set(chosen)) < len(chosen) or (chosen and chosen[0] < 0):
+            raise ValueError(
+                f"global_positions must be distinct, and 0 or more, got {global_positions}"
+            )
         if chosen and chosen[-1] >= n:
             raise ValueError(f"global positions must be below n={n}, got {global_positions}")
         if key_padding is not None and not bool(key_padding[:, chosen].all()):

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from tinyattn.checks import whole_numbers
+from tinyattn.checks import check_tokens, whole_numbers
 from tinyattn.padding import check_padding, finite_padding
 from tinyattn.transformer.attention import MultiHeadAttention
 
@@ -20,8 +20,7 @@ class StarTransformer(nn.Module):
     e_i is the token's own embedding, s starts as the mean of the embeddings. A token reads five
     vectors and the relay n + 1, so a head takes 6 n + 1 scores in a layer. After one layer a token
     knows those outside its neighbourhood by their mean; after two, through the relay, it can tell
-    them apart. There is no feed-forward layer. The mean is taken in the embeddings' dtype: in
-    float16 their sum has to stay below 65,504.
+    them apart. There is no feed-forward layer.
 
     Args:
         d_model: width of a token vector.
@@ -71,11 +70,14 @@ class StarTransformer(nn.Module):
                 not fit.
             TypeError: if key_padding is not bool.
         """
+        check_tokens(e, self.norm_relay[0].normalized_shape[0], name="e")
         real = _checked(e, key_padding)
         before, after = _ring(real)
         e = finite_padding(e, key_padding)
-        share = real[..., None].to(e.dtype)
+        wide = torch.promote_types(e.dtype, torch.float32)  # a sum passes float16's largest number
+        share = real[..., None].to(wide)
         h, s = e, (e * share).sum(dim=1, keepdim=True) / share.sum(dim=1, keepdim=True)
+        s = s.to(e.dtype)
         relay_reads = torch.cat([real.new_ones(len(real), 1), real], dim=1)
         modules = zip(self.around, self.relay, self.norm_tokens, self.norm_relay, strict=True)
         for around, relay, norm_tokens, norm_relay in modules:
