@@ -244,3 +244,16 @@ def test_a_matplotlib_without_sample_data_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr("matplotlib.get_data_path", lambda: str(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"grace_hopper.jpg. It comes with matplotlib"):
         photograph()
+
+
+@pytest.mark.parametrize("format", ["{yy}", "{yy!s}", "{yy:>2}", "{d} {yy:}"])
+def test_a_year_of_two_digits_is_refused_outside_its_century_however_it_is_written(format):
+    assert "50" in write_date(date(2050, 1, 1), format)
+    with pytest.raises(ValueError, match="a two-digit year must lie in 1969-2068, got 1950"):
+        write_date(date(1950, 1, 1), format)
+
+
+@pytest.mark.parametrize("format", ["{d.x}", "{d[x]}", "{}", "{day}", "{d:z}", "{d"])
+def test_a_format_that_asks_for_something_else_is_refused(format):
+    with pytest.raises(ValueError, match="format must use the fields d, dd"):
+        write_date(date(1998, 3, 4), format)

@@ -437,3 +437,28 @@ def test_a_mask_of_heads_has_two_axes_or_four(axes):
     else:
         with pytest.raises(ValueError, match="needs a head axis of 1"):
             check_mask_of_heads(mask, torch.Size((2, 3, 5, 5)), mask.device)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)])
+def test_a_scale_that_is_learned_is_a_number_whatever_its_shape(shape, dtype, refusals):
+    q, k, v = (t.to(dtype) for t in qkv())
+    scale = torch.full(shape, 0.5, requires_grad=True)
+    out = attention(q, k, v, scale=scale)
+    assert out.dtype == dtype
+    assert torch.equal(out, attention(q, k, v, scale=0.5))
+    (d_scale,) = torch.autograd.grad(out.float().square().sum(), scale)
+    assert d_scale.shape == shape
+    assert d_scale.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("scale", "error"),
+    [(torch.tensor(True), TypeError), (torch.tensor(1j), TypeError), (torch.ones(2), TypeError),
+     (10**310, ValueError), (torch.tensor(float("nan")), ValueError)],
+    ids=["bool", "complex", "two", "too large", "nan"],
+)  # fmt: skip
+def test_a_scale_that_is_no_real_number_is_refused(scale, error, refusals):
+    q, k, v = qkv()
+    with pytest.raises(error, match="scale must be a"):
+        attention(q, k, v, scale=scale)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
+from string import Formatter
 from types import ModuleType
 
 import numpy as np
@@ -222,14 +223,12 @@ def write_date(day: date, format: str = "{year}-{mm}-{dd}") -> str:
     English whatever the computer's language.
 
     Raises:
-        ValueError: if the format names another field, or has {yy} and a year outside 1969-2068.
+        ValueError: if the format names another field, or shortens a year outside 1969-2068.
 
     Example:
         >>> write_date(date(1998, 3, 4)), write_date(date(1998, 3, 4), "the {nth} of {month}")
         ('1998-03-04', 'the 4th of March')
     """
-    if "{yy}" in format and not FIRST_DAY <= day <= LAST_DAY:
-        raise ValueError(f"a two-digit year must lie in 1969-2068, got {day.year}")
     month, weekday = MONTHS[day.month - 1], WEEKDAYS[day.weekday()]
     fields = {
         "d": f"{day.day}", "dd": f"{day.day:02}", "nth": ordinal(day.day),
@@ -238,11 +237,15 @@ def write_date(day: date, format: str = "{year}-{mm}-{dd}") -> str:
         "wkd": weekday[:3], "weekday": weekday,
     }  # fmt: skip
     try:
-        return format.format_map(fields)
-    except (KeyError, IndexError, ValueError) as error:
+        written = format.format_map(fields)
+        named = {field for _, field, _, _ in Formatter().parse(format)}
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise ValueError(
             f"format must use the fields {', '.join(fields)}, got {format!r}"
         ) from error
+    if "yy" in named and not FIRST_DAY <= day <= LAST_DAY:
+        raise ValueError(f"a two-digit year must lie in 1969-2068, got {day.year}")
+    return written
 
 
 def ordinal(number: int) -> str:

@@ -89,6 +89,8 @@ def attention_weights(
     if scale is None:
         scale = 1.0 / math.sqrt(q.shape[-1])
     check_scale(scale)
+    if isinstance(scale, Tensor):
+        scale = scale.reshape(()).to(q.dtype)
     # q is scaled before the product: unscaled products of float16 pass 65,504 and turn infinite
     scores = (q * scale) @ k.transpose(-2, -1)  # (..., n_q, n_k)
     if bias is not None:
@@ -185,11 +187,18 @@ def check_tensors(**values: object) -> None:
 
 def check_scale(scale: object) -> None:
     """Refuse a scale that is no number, or not finite."""
-    single = isinstance(scale, Tensor) and scale.numel() == 1
-    if not single and (isinstance(scale, bool) or not isinstance(scale, Real)):
+    if isinstance(scale, Tensor):
+        one = scale.numel() == 1 and scale.dtype != torch.bool and not scale.is_complex()
+    else:
+        one = isinstance(scale, Real) and not isinstance(scale, bool)
+    if not one:
         raise TypeError(f"scale must be a number, got {scale!r}")
-    if not math.isfinite(scale.detach() if isinstance(scale, Tensor) else scale):
-        raise ValueError(f"scale must be a finite number, got {scale}")
+    try:
+        finite = math.isfinite(scale.detach() if isinstance(scale, Tensor) else scale)
+    except OverflowError:  # an integer that no float can hold
+        finite = False
+    if not finite:
+        raise ValueError(f"scale must be a finite number, got {scale!r:.40}")
 
 
 def _check_together(**tensors: Tensor) -> None:

@@ -42,7 +42,8 @@ def train(
         steps: how many.
         lr: the highest learning rate, reached after `warmup` steps.
         warmup: steps over which the rate grows.
-        weight_decay: AdamW's; it leaves biases and the parameters of LayerNorms alone.
+        weight_decay: AdamW's; it leaves parameters of one axis alone, such as the biases of Linear
+            and what a LayerNorm learns.
         max_norm: length that the gradient may have.
         after_step: called after each step, for what learns outside the gradient, such as
             `lambda: update_routers(model)`.

@@ -106,3 +106,21 @@ def test_no_place_beyond_the_row_is_chosen_where_real_tokens_run_out(n, n_real):
             assert max(row) < n
             assert len(set(row)) == size
             assert sum(at < n_real for at in row) == min(n_real, size)
+
+
+def test_centroids_are_one_or_more_for_each_head_and_no_more_tokens_are_chosen_than_there_are(
+    refusals,
+):
+    x, centroids = randn(1, 2, 6, 3), randn(2, 4, 3, seed=1)
+    for wrong in (randn(4, 4, 3), randn(2, 4, 2), randn(2, 0, 3)):
+        with pytest.raises(ValueError, match="centroids must be"):
+            nearest(x, wrong)
+        with pytest.raises(ValueError, match="centroids must be"):
+            chosen(x, wrong, 1)
+    with pytest.raises(ValueError, match=r"centroids \(h, n_clusters, d_head\), got"):
+        nearest(x[0], centroids)
+    for size in (-1, 7):
+        with pytest.raises(ValueError, match=f"size must be in 0 … 6, .* got {size}"):
+            chosen(x, centroids, size)
+    with pytest.raises(ValueError, match="key_padding must have one entry for each token"):
+        chosen(x, centroids, 1, key_padding=torch.ones(2, 6, dtype=torch.bool))

@@ -28,3 +28,11 @@ def test_a_block_that_is_sorted_to_nobody_reads_itself_alone(causal):
     )
     rule = MatchedBlocks(2, (0, 0, 1, 3))
     assert matched_pattern(sort, 2, causal=causal) == (rule & Causal() if causal else rule)
+
+
+@pytest.mark.parametrize(("largest", "temperature"), [(3e38, 0.1), (9e4, 1e-35)])
+def test_scores_that_overflow_over_the_temperature_are_refused(largest, temperature):
+    scores = torch.tensor([[largest, 0.0], [0.0, 0.0]])
+    assert soft_permutation(scores, temperature=1.0).isfinite().all()
+    with pytest.raises(ValueError, match=r"over the temperature, .*, must be finite"):
+        soft_permutation(scores, temperature=temperature)

@@ -156,3 +156,22 @@ def test_what_cannot_be_drawn_is_refused():
             predictor(x, n_edges)
     assert a_predictor(False)(x, 5).edges.valid.sum() == 5
     assert predictor(randn(1, 1, 0, 3), 0).log_p.shape == (1, 1, 0)
+
+
+def test_edges_that_could_not_be_drawn_have_no_probability():
+    predictor, x = a_predictor(True), randn(1, 1, 3, 3)
+    keys = torch.tensor([[[1, 2, 0]]])
+
+    def given(queries, keys=keys):
+        queries = torch.tensor([[queries]])
+        return Edges(queries, keys, torch.ones_like(queries, dtype=torch.bool))
+
+    assert predictor(x, 3, given=given([0, 1, 2])).log_p.shape == (1, 1, 3)
+    with pytest.raises(ValueError, match=r"given.queries must be \[0, 1, 2\] in each graph"):
+        predictor(x, 3, given=given([2, 0, 1]))
+    with pytest.raises(
+        ValueError, match=r"3 edges for each graph, .* = \(1, 1, 3\), got \(1, 1, 2\)"
+    ):
+        predictor(x, 3, given=given([0, 1], keys[..., :2]))
+    free = a_predictor(False)
+    assert free(x, 3, given=given([2, 0, 1])).log_p.shape == (1, 1, 3)

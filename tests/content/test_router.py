@@ -190,3 +190,16 @@ def test_a_decoder_refuses_a_router_that_is_not_causal():
     for pattern in (Alike(), (Causal(), Alike())):
         with pytest.raises(ValueError, match="a decoder needs a causal router"):
             Decoder(small(), pattern=pattern)
+
+
+def test_heads_that_do_not_fit_are_refused_and_no_heads_are_none(refusals):
+    q, k, v = randn(3, 1, 2, N, 5).unbind()
+    rules = (Window(1), Causal())
+    with pytest.raises(ValueError, match="q, k and v must share b and h"):
+        routed_attention(q, k[:, :1], v, rules)
+    with pytest.raises(ValueError, match="key_padding must have one entry for each key"):
+        routed_weights(q, k, rules, key_padding=torch.ones(2, N, dtype=torch.bool))
+    assert torch.equal(routed_attention(q, k, v, list(rules)), routed_attention(q, k, v, rules))
+    none = (x[:, :0] for x in (q, k, v))
+    assert routed_attention(*none, ()).shape == (1, 0, N, 5)
+    assert routed_weights(q[:, :0], k[:, :0], ()).shape == (1, 0, N, N)

@@ -207,3 +207,17 @@ def test_a_mask_for_each_sequence_falls_on_that_sequence(b):
 def test_what_does_not_fit_is_refused(ask, error, sentence):
     with pytest.raises(error, match=sentence):
         ask()
+
+
+def test_a_mask_of_three_axes_could_be_meant_for_sequences():
+    """Two sequences and two heads: it would silently fall on the heads."""
+    q, k, v = torch.randn(3, 2, 2, 3, 4)
+    mask = torch.ones(2, 3, 3, dtype=torch.bool)
+    with pytest.raises(ValueError, match="a mask for each sequence needs a head axis of 1"):
+        talking_heads_attention(q, k, v, torch.eye(2), torch.eye(2), mask)
+
+
+def test_queries_that_do_not_fit_are_refused_by_the_shape_in_which_they_came(refusals):
+    q, k, v = torch.randn(1, 8, 5, 4), torch.randn(1, 2, 5, 3), torch.randn(1, 2, 5, 3)
+    with pytest.raises(ValueError, match=r"share b and d_head, got q \(1, 8, 5, 4\)"):
+        grouped_attention(q, k, v)

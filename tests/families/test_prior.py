@@ -124,3 +124,10 @@ REFUSED = {
 def test_what_does_not_fit_is_refused(ask, error, sentence):
     with pytest.raises(error, match=sentence):
         ask()
+
+
+def test_a_mask_of_three_axes_could_be_meant_for_sequences():
+    """Two sequences and two heads: it would silently fall on the heads."""
+    mask = torch.ones(2, 3, 3, dtype=torch.bool)
+    with pytest.raises(ValueError, match="a mask for each sequence needs a head axis of 1"):
+        prior_attention(torch.randn(2, 2, 3, 4), torch.zeros(3, 3), mask)

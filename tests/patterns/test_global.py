@@ -107,3 +107,10 @@ def test_the_last_global_position_is_the_one_before_the_end_of_int64():
     assert Global((2**63 - 2,)).edges(5) == 0
     with pytest.raises(ValueError, match=r"g, counted from 1, must be below 2\^63"):
         Global((2**63 - 1,))
+
+
+def test_global_tokens_far_beyond_the_sequence_cost_nothing():
+    near = tuple(range(0, 18, 2))
+    far = Global((*near, 2**62))
+    assert torch.equal(far.mask(4), Global(near).mask(4))
+    assert far.edges(4) == 12

@@ -193,7 +193,7 @@ def test_expressions_print_as_what_they_are_made_of():
 
 
 REFUSED = {
-    "one block": (lambda: bigbird(3, 2, 1, 0), ValueError, "two blocks or more, got n=3, block_size=2"),
+    "one block": (lambda: bigbird(3, 2, 1, 0), ValueError, "two whole blocks or more, got n=3, block_size=2"),
     "globals that cut a block": (
         lambda: bigbird(32, 4, 1, 0, n_global=6), ValueError,
         "n_global must be a multiple of block_size=4 and at most n=32, got 6",

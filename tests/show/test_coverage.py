@@ -107,3 +107,10 @@ def test_chapters_are_named_by_their_numbers():
         if entry.chapter:
             number = entry.chapter.split("_")[0].lstrip("0")
             assert f"| [{number}](up/{entry.chapter}.ipynb) |" in coverage_table(up="up/")
+
+
+def test_an_entry_of_two_sections_is_found_under_both():
+    for section in ("4.2.1", "4.2.2", "4.2", "4", ""):
+        assert "Delta Net" in coverage_table(section)
+    assert "Delta Net" not in coverage_table("4.1")
+    assert "Delta Net" not in coverage_table("4.2.3")

@@ -339,3 +339,11 @@ def test_lines_between_cells_have_no_ticks_at_the_edge():
         for tick in axis.get_minor_ticks():
             assert tick.tick1line.get_markersize() == 0
     plt.close(fig)
+
+
+@pytest.mark.parametrize(("vmin", "vmax"), [(3.0, 1.0), (2.0, 2.0)])
+def test_a_colour_scale_has_two_ends(vmin, vmax):
+    with pytest.raises(
+        ValueError, match=f"vmax must be above vmin, got vmin={vmin} and vmax={vmax}"
+    ):
+        heatmap(torch.zeros(2, 2), vmin=vmin, vmax=vmax)

@@ -24,6 +24,7 @@ from tinyattn.patterns import (
     Full,
     Global,
     Painted,
+    Pattern,
     Random,
     Strided,
     Window,
@@ -547,3 +548,20 @@ def test_sliders_ascend_and_their_blocks_fit_into_some_size_of_the_page():
     assert sliders["dilated", "dilation"] == tuple(range(2, 9))
     for size in sliders["block", "block_size"]:
         assert any(n % size == 0 for n in SIZES), size
+
+
+class EverySecond(Pattern):
+    """Somebody's own rule: keys at an even distance."""
+
+    def allowed(self, i, j):
+        return (i - j) % 2 == 0
+
+
+def test_a_pattern_of_ones_own_is_written_anew_for_every_length():
+    studio = MaskStudio(EverySecond(), n=8)
+    for n in (8, 16):
+        studio.setting = {**studio.setting, "n": n}
+        assert torch.equal(torch.as_tensor(studio.mask), EverySecond().mask(n))
+        assert torch.equal(
+            eval(studio.expression, {**NAMES, "torch": torch}).mask(n), EverySecond().mask(n)
+        )

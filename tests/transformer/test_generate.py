@@ -299,3 +299,13 @@ def test_a_translation_that_cannot_be_is_refused(changes, error, sentence):
     it = Seq2Seq(small(target_vocab_size=7))
     with pytest.raises(error, match=sentence):
         it.translate(PROMPT, **{"start_token": 0, "stop_token": 1, "n_new": 2, **changes})
+
+
+@pytest.mark.parametrize("n_new", [0, 1])
+def test_the_prompt_stays_the_callers(n_new, refusals):
+    it, prompt = Decoder(small()), some_tokens(2, 3).int()
+    before = prompt.clone()
+    out = generate(it, prompt, n_new)
+    assert out.dtype == torch.int64
+    out.zero_()
+    assert torch.equal(prompt, before)

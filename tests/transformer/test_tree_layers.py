@@ -181,3 +181,13 @@ def test_edge_types_count_in_a_tree_that_is_worth_its_sparsity():
     tree = bp_transformer(512, k=1)
     layer = MultiHeadAttention(8, 2, pattern=tree, positions=EdgeTypes(tree, 4))
     assert_read_by_a_sparse_layer(scrambled(layer), randn(1, tree.n_nodes, 8))
+
+
+def test_edge_types_meet_heads_and_trees_of_their_own_size():
+    tree = bp_transformer(4, 1)
+    x = torch.randn(1, tree.n_nodes, 8)
+    with pytest.raises(ValueError, match=r"edge types of d_head=3 must meet heads .* got 4"):
+        MultiHeadAttention(8, 2, pattern=tree, positions=EdgeTypes(tree, 3))(x)
+    layer = MultiHeadAttention(8, 2, positions=EdgeTypes(tree, 4))
+    with pytest.raises(ValueError, match=f"the tree has {tree.n_nodes} nodes, got position"):
+        layer(torch.randn(1, tree.n_nodes + 3, 8))

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from tinyattn.checks import whole_numbers
 from tinyattn.content.hashing import first_largest
+from tinyattn.dense import check_tensors
+from tinyattn.padding import check_padding
 
 
 def nearest(
@@ -24,6 +26,7 @@ def nearest(
         >>> nearest(x, torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]))
         tensor([[[0, 1]]])
     """
+    check_centroids(x, centroids)
     b, h, n, _ = x.shape
     out = torch.zeros(b, h, n, dtype=torch.long, device=x.device)
     for row, near in zip(out.flatten(0, 1), _nearness(x, centroids), strict=True):
@@ -49,7 +52,12 @@ def chosen(
                   [2]]]])
     """
     (size,) = whole_numbers(size=size)
-    b, h, _, _ = x.shape
+    check_centroids(x, centroids)
+    b, h, n, _ = x.shape
+    if not 0 <= size <= n:
+        raise ValueError(f"size must be in 0 … {n}, the vectors there are, got {size}")
+    if key_padding is not None:
+        check_padding(key_padding, (b, n), x.device)
     out = torch.zeros(b, h, centroids.shape[1], size, dtype=torch.long, device=x.device)
     rows = enumerate(zip(out.flatten(0, 1), _nearness(x, centroids, unit=True), strict=True))
     for at, (row, near) in rows:
@@ -57,6 +65,22 @@ def chosen(
             near.masked_fill_(~key_padding[at // h], -math.inf)
         row.copy_(largest(near, size))
     return out
+
+
+def check_centroids(x: Tensor, centroids: Tensor) -> None:
+    """Refuse centroids that are not one or more for each head of x, of its width."""
+    check_tensors(x=x, centroids=centroids)
+    if x.dim() != 4 or centroids.dim() != 3:
+        raise ValueError(
+            "x must be (b, h, n, d_head) and centroids (h, n_clusters, d_head), "
+            f"got {tuple(x.shape)} and {tuple(centroids.shape)}"
+        )
+    h, d_head = x.shape[1], x.shape[3]
+    if centroids.shape[::2] != (h, d_head) or not centroids.shape[1]:
+        raise ValueError(
+            f"centroids must be (h, n_clusters, d_head) = ({h}, 1 or more, {d_head}), "
+            f"got {tuple(centroids.shape)}"
+        )
 
 
 def largest(x: Float[Tensor, "rows n"], size: int) -> Int64[Tensor, "rows size"]:

@@ -59,6 +59,8 @@ def soft_permutation(
     n_iters = check_iterations(n_iters, temperature)
     _check_scores(scores)
     log_s = scores.to(wide_dtype(scores.dtype)) / temperature
+    if not bool(torch.isfinite(log_s).all()):
+        raise ValueError(f"scores over the temperature, {temperature}, must be finite")
     if not causal and real is None:
         for _ in range(n_iters):
             log_s = log_s - log_s.logsumexp(dim=-2, keepdim=True)

@@ -90,10 +90,12 @@ class EdgePredictor(nn.Module):
             causal: whether edges lead to earlier tokens only.
             real: True where a token is no padding.
             generator: of the draw; without one, each pointing is at the likeliest token.
-            given: edges to be drawn instead, to learn their probability.
+            given: edges to be drawn instead, to learn their probability: as many, and with
+                `every_token` those of token 0 first, as they are drawn.
 
         Raises:
-            ValueError: if the budget is negative, or not to be shared equally.
+            ValueError: if the budget is negative, or not to be shared equally, or `given` holds
+                other edges than could be drawn.
         """
         b, g, n, _ = x.shape
         (n_edges,) = whole_numbers(n_edges=n_edges)
@@ -102,6 +104,8 @@ class EdgePredictor(nn.Module):
                 f"n_edges must be 0 or more, and a multiple of n={n} if every token is to read "
                 f"equally many, got {n_edges}"
             )
+        if given is not None:
+            self._check_given(given, (b, g, n_edges if n else 0), n)
         x = x.flatten(0, 1)
         free = _free(n, causal, real, b, x.device).repeat_interleave(g, 0)  # (b * g, n, n)
         taken = (
@@ -125,6 +129,19 @@ class EdgePredictor(nn.Module):
             free[rows, source, target] = False
             picks.append((source, target, valid, log_source + log_target, doubt + more_doubt))
         return _stacked(picks, b, g, x)
+
+    def _check_given(self, given: Edges, shape: tuple[int, int, int], n: int) -> None:
+        if given.queries.shape != shape or given.keys.shape != shape:
+            raise ValueError(
+                f"given must hold {shape[2]} edges for each graph, (b, g, n_edges) = {shape}, "
+                f"got {tuple(given.queries.shape)} and {tuple(given.keys.shape)}"
+            )
+        if self.every_token and shape[2]:
+            each = torch.arange(n, device=given.queries.device).repeat_interleave(shape[2] // n)
+            if not torch.equal(given.queries, each.expand(shape)):
+                raise ValueError(
+                    f"with every_token, given.queries must be {each.tolist()} in each graph"
+                )
 
 
 class _Draw:

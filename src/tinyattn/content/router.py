@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tinyattn.dense import attention_weights
-from tinyattn.engine import sparse_attention
+from tinyattn.engine import check_qkv, sparse_attention
 from tinyattn.patterns import Pattern
 
 
@@ -135,6 +135,9 @@ def routed_attention(
     Raises:
         ValueError: if the number of rules is not that of heads, or shapes do not fit.
     """
+    scale = check_qkv(q, k, v, key_padding, scale)
+    if q.shape[1] == 0:
+        return v.new_zeros(*q.shape[:3], v.shape[3])
     out: list[Tensor] = [q] * q.shape[1]
     for rule, heads in _heads_of(rules, q.shape[1]):
         some = (x[:, heads] for x in (q, k, v))
@@ -156,6 +159,9 @@ def routed_weights(
     scale: float | None = None,
 ) -> Float[Tensor, "b h n n"]:
     """All n² weights by which `routed_attention` multiplies the values."""
+    scale = check_qkv(q, k, k, key_padding, scale)
+    if q.shape[1] == 0:
+        return q.new_zeros(*q.shape[:3], q.shape[2])
     out: list[Tensor] = [q] * q.shape[1]
     for rule, heads in _heads_of(rules, q.shape[1]):
         some = (x[:, heads] for x in (q, k))
@@ -173,6 +179,7 @@ def routed_weights(
 
 def _heads_of(rules: RulePerHead, n_heads: int) -> list[tuple[Rule, list[int]]]:
     """Each rule with the heads that follow it."""
+    rules = tuple(rules) if isinstance(rules, list) else rules
     if not isinstance(rules, tuple):
         return [(rules, list(range(n_heads)))]
     if len(rules) != n_heads:

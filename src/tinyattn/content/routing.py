@@ -117,6 +117,7 @@ def routing_weights(
         tensor([1., 1., 1.])
     """
     cluster_size = check_routing(q, k, centroids, membership, cluster_size)
+    check_qkv(q, k, k, key_padding, scale)
     n, n_clusters = q.shape[2], centroids.shape[1]
     total, n_answers = q.new_zeros(*q.shape[:3], n), q.new_zeros(*q.shape[:3], 1)
     size = balanced_size(n, n_clusters, cluster_size)

@@ -58,7 +58,8 @@ def sinkhorn_attention(
         ValueError: if shapes do not fit, blocks of equal size do not cover n tokens, or a number
             is out of range.
         TypeError: if the tensors do not share a float dtype.
-        NotImplementedError: for second derivatives.
+        NotImplementedError: for second derivatives, if the blocks are full and no token is
+            padding.
 
     Source:
         Tay et al. 2020, section 3 (arXiv:2002.11296). They leave open whether sorted and own block

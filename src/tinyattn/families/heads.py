@@ -53,6 +53,10 @@ def grouped_attention(
             "q must be (b, h, n_q, d_head) and k (b, h_kv, n_k, d_head) with h_kv a divisor of h, "
             f"got q {tuple(q.shape)} and k {tuple(k.shape)}"
         )
+    if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
+        raise ValueError(
+            f"q and k must share b and d_head, got q {tuple(q.shape)} and k {tuple(k.shape)}"
+        )
     check_heads(q[:, : k.shape[1]], k, v)
     if mask is not None:
         check_mask_of_heads(mask, torch.Size((*q.shape[:3], k.shape[2])), q.device)
@@ -158,7 +162,7 @@ def talking_heads_attention(
         v: values of h_v heads.
         mix_scores: from the h_k products to h rows of scores.
         mix_weights: from h rows of weights to the h_v heads of values.
-        mask: True where a query may read, (n_q, n_k), (h, n_q, n_k) or (b, 1 or h, n_q, n_k);
+        mask: True where a query may read, (n_q, n_k) or (b, 1 or h, n_q, n_k);
             applied between mixing and softmax, since a mixture of -inf and 0 · -inf is NaN.
 
     Raises:
@@ -191,5 +195,8 @@ def talking_heads_attention(
         )
     # q is scaled before the product, as in `attention`: float16 ends at 65,504
     scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(2, 3)  # (b, h_k, n_q, n_k)
+    if mask is not None:
+        per_head = torch.Size((len(q), mix_scores.shape[1], q.shape[2], k.shape[2]))
+        check_mask_of_heads(mask, per_head, q.device)
     weights = masked_softmax(torch.einsum("bmij,mh->bhij", scores, mix_scores), mask)
     return torch.einsum("bhij,hm->bmij", weights, mix_weights) @ v

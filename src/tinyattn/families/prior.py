@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from tinyattn.checks import whole_numbers
-from tinyattn.dense import masked_softmax
+from tinyattn.dense import check_mask_of_heads, masked_softmax
 
 
 def gaussian_prior(
@@ -71,8 +71,8 @@ def prior_attention(
     Args:
         v: values.
         prior: logarithms of weights, for all heads or one matrix for each.
-        mask: True where a query may read, (n, n_k), (h, n, n_k) or (b, 1 or h, n, n_k); a query
-            that may read nothing outputs zeros.
+        mask: True where a query may read, (n, n_k) or (b, 1 or h, n, n_k); a query that may read
+            nothing outputs zeros.
 
     Raises:
         ValueError: if shapes do not fit.
@@ -94,4 +94,6 @@ def prior_attention(
         raise ValueError(f"a prior for each head needs as many as v has, {shapes}")
     b, h = v.shape[:2]
     prior = prior.to(v).expand(b, h, *prior.shape[-2:])
+    if mask is not None:
+        check_mask_of_heads(mask, prior.shape, v.device)
     return masked_softmax(prior, mask) @ v

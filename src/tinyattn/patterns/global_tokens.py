@@ -66,16 +66,14 @@ class Global(Pattern):
 
     def _is_global(self, at: Tensor) -> Tensor:
         if len(self.runs) > FEW_RUNS:
-            return self._table.to(at.device)[at.clamp(max=len(self._table) - 1)]
+            return torch.isin(at, self._table.to(at.device))
         inside = [(at >= run.start) & (at < run.stop) for run in self.runs]
         return reduce(torch.logical_or, inside, torch.zeros_like(at, dtype=torch.bool))
 
     @cached_property
-    def _table(self) -> Bool[Tensor, "_"]:
-        """For each position whether it is global, up to the first behind the last that is."""
-        table = torch.zeros(self.runs[-1].stop + 1, dtype=torch.bool)
-        table[list(self.g)] = True  # type: ignore[arg-type]
-        return table
+    def _table(self) -> Integer[Tensor, "_"]:
+        """The global positions, to look others up in."""
+        return torch.tensor(self.g)
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -109,7 +109,7 @@ def bigbird(n: int, block_size: int, r: int, seed: int, *, n_global: int | None 
         n_global: external global tokens, a multiple of block_size.
 
     Raises:
-        ValueError: if n has fewer than two blocks, or n_global is no multiple of block_size
+        ValueError: if n has fewer than two whole blocks, or n_global is no multiple of block_size
             or above n.
 
     Source:
@@ -123,7 +123,9 @@ def bigbird(n: int, block_size: int, r: int, seed: int, *, n_global: int | None 
     """
     (n,), block_size = whole_numbers(n=n), at_least("block_size", block_size, 1)
     if n < 2 * block_size:
-        raise ValueError(f"bigbird needs two blocks or more, got n={n}, block_size={block_size}")
+        raise ValueError(
+            f"bigbird needs two whole blocks or more, got n={n}, block_size={block_size}"
+        )
     if n_global is None:
         last = (n - 1) // block_size * block_size  # where the last block begins, short or not
         fixed = Global((*range(block_size), *range(last, n)))

@@ -24,7 +24,7 @@ from tinyattn.patterns.base import (
 
 
 def bp_transformer(n: int, k: int, *, causal: bool = False) -> Pattern:
-    """Tokens and the spans of a binary tree over them: about 2 k n log(n / k) + n log n pairs.
+    """Tokens and the spans of a binary tree over them: at most about 2 k n log(n / k) + n log n pairs.
 
     The tree stands in the sequence. Its leaves, the n tokens, come first, then the spans of two
     tokens, of four, and so on up to the root: 2 n - 1 nodes. An n between two powers of two is

@@ -108,7 +108,8 @@ def coverage_table(section: str = "", *, up: str = "../") -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for entry in ENTRIES:
-        if f"{entry.section}.".startswith(f"{section}." if section else ""):
+        within = [f"{one}.".startswith(f"{section}.") for one in entry.section.split(", ")]
+        if any(within) or not section:
             chapter, asked = HOLE, [name.split("/") for name in entry.exercises]
             if entry.chapter:
                 chapter = f"[{int(entry.chapter[:2])}]({up}{entry.chapter}.ipynb)"

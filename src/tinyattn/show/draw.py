@@ -58,11 +58,13 @@ def heatmap(
         TypeError: if `values` holds no real numbers, labels are no list, `ax` no Axes, or `digits`
             no whole number.
         ValueError: if `values` is not a matrix, labels do not match its size, `digits` is
-            negative, or `vmin` or `vmax` no finite number.
+            negative, or `vmin` or `vmax` no finite number, or vmax not above vmin.
     """
     a = as_matrix(values)
     at_least("digits", digits, 0, "decimals")
     low, high = (_limit(name, end) for name, end in (("vmin", vmin), ("vmax", vmax)))
+    if low is not None and high is not None and high <= low:
+        raise ValueError(f"vmax must be above vmin, got vmin={vmin} and vmax={vmax}")
     rows = _labels(row_labels, a.shape[0], "row_labels")
     columns = _labels(column_labels, a.shape[1], "column_labels")
     if annotate is None:

@@ -118,8 +118,7 @@ class Preset:
         """The preset of a pattern that somebody wrote."""
         text = written(pattern)
         if text is None:
-            mask = pattern.mask(n)
-            return cls(key, repr(pattern), lambda size: (pattern, painted(mask)))
+            return cls(key, repr(pattern), lambda size: (pattern, painted(pattern.mask(size))))
         return cls(key, text, lambda size: (pattern, text))
 
 

@@ -48,7 +48,7 @@ def generate(
         memory_padding: True where a token of the memory is real.
 
     Returns:
-        The prompts with n_new tokens behind each; with n_new = 0, the prompts themselves.
+        The prompts with n_new tokens behind each, as a new tensor of int64.
 
     Raises:
         ValueError: if the prompt is empty, n_new or temperature negative, top_k or stop_token out
@@ -79,7 +79,7 @@ def generate(
             )
 
     cache = model.new_cache() if use_cache else None
-    tokens = prompt
+    tokens = prompt.to(torch.int64, copy=True)
     stopped = torch.zeros(len(prompt), dtype=torch.bool, device=prompt.device)
     with evaluating(model):
         for _ in range(n_new):

@@ -71,6 +71,14 @@ class EdgeTypes(Positions):
         j: Int64[Tensor, "n_k"],
         scale: float,
     ) -> Float[Tensor, "b h n_q n_k"]:
+        if q.shape[-1] != self.r.shape[-1]:
+            raise ValueError(
+                f"edge types of d_head={self.r.shape[-1]} must meet heads of that width, "
+                f"got {q.shape[-1]}"
+            )
+        last = max([int(at.max()) for at in (i, j) if len(at)], default=0)
+        if last >= len(self.types):
+            raise ValueError(f"the tree has {len(self.types)} nodes, got position {last}")
         by_type = (q * scale) @ self.r.T  # (b, h, n_q, n_types)
         types = self.types[i[:, None], j]
         return by_type.gather(-1, types.expand(*q.shape[:2], -1, -1))
