@@ -136,9 +136,9 @@ REFUSED = {
         (X,), {"global_positions": (0, 5)}, ValueError, r"must be below n=5, got \(0, 5\)",
     ),
     "a position before the start": (
-        (X,), {"global_positions": (-1,)}, ValueError, r"distinct positions of 0 or more, got \(-1,\)",
+        (X,), {"global_positions": (-1,)}, ValueError, r"distinct, and 0 or more, got \(-1,\)",
     ),
-    "a position twice": ((X,), {"global_positions": (1, 1)}, ValueError, r"distinct .* got \(1, 1\)"),
+    "a position twice": ((X,), {"global_positions": (1, 1)}, ValueError, r"distinct, .* got \(1, 1\)"),
     "half a position": ((X,), {"global_positions": (1.5,)}, TypeError, r"whole number, got 1\.5"),
     "a global token on padding": (
         (X,), {"global_positions": (0, 4), "key_padding": LAST}, ValueError,

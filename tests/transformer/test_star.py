@@ -121,7 +121,7 @@ LATE = torch.tensor([[True] * 5, [False, True, True, True, True]])
 NONE = torch.tensor([[True] * 5, [False] * 5])
 REFUSED = {
     "no token": ((E[:, :0],), {}, ValueError, r"at least one token, got \(2, 0, 8\)"),
-    "no batch": ((E[0],), {}, ValueError, r"embeddings \(b, n, d_model\) .*, got \(5, 8\)"),
+    "no batch": ((E[0],), {}, ValueError, r"e must be \(b, n, d_model=8\), got \(5, 8\)"),
     "another width": ((E[..., :6],), {}, ValueError, r"d_model=8\), got"),
     "a real token behind padding": ((E,), {"key_padding": LATE}, ValueError, "True for the first tokens"),
     "padding alone": ((E,), {"key_padding": NONE}, ValueError, "first tokens of a sequence, one or more"),
