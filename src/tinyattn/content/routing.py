@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tinyattn.checks import whole_numbers
 from tinyattn.content.clusters import Clusters, Members, attend_in_clusters
-from tinyattn.content.membership import chosen, nearest
+from tinyattn.content.membership import check_centroids, chosen, nearest
 from tinyattn.dense import attention_weights
 from tinyattn.engine import check_qkv
 from tinyattn.padding import real_only
@@ -154,12 +154,7 @@ def check_routing(
             "routing is self-attention: q and k must have one shape (b, h, n, d_head), "
             f"got {tuple(q.shape)} and {tuple(k.shape)}"
         )
-    h, d_head = q.shape[1], q.shape[3]
-    if centroids.dim() != 3 or centroids.shape[::2] != (h, d_head) or not centroids.shape[1]:
-        raise ValueError(
-            f"centroids must be (h, n_clusters, d_head) = ({h}, 1 or more, {d_head}), "
-            f"got {tuple(centroids.shape)}"
-        )
+    check_centroids(q, centroids)
     return check_membership(membership, cluster_size)
 
 
