@@ -151,10 +151,10 @@ def test_rewards_of_another_shape_are_refused_with_both_that_fit(shape, refusals
         policy_loss(torch.zeros(2, 3, 5), torch.zeros(shape))
 
 
-@pytest.mark.parametrize("of", [(4,), (4, 1, 6)])
-def test_a_baseline_belongs_to_its_own_reward(of):
+@pytest.mark.parametrize("shape", [(4, 1), (4, 1, 6)])
+def test_a_baseline_belongs_to_its_own_reward(shape):
     """A row of baselines beside a column of rewards would give each graph those of all."""
-    log_p, reward = randn(4, 1, 6), randn(*(of if of[1:] else (4, 1)), seed=1)
+    log_p, reward = randn(4, 1, 6), randn(*shape, seed=1)
     assert policy_loss(log_p, reward, reward) == 0.0
     assert policy_loss(log_p, reward, torch.tensor(0.5)) == policy_loss(log_p, reward, 0.5)
     with pytest.raises(ValueError, match="baseline must be one number, or one for each reward"):

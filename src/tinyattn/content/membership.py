@@ -21,6 +21,9 @@ def nearest(
 ) -> Int64[Tensor, "b h n"]:
     """μ(x): for each vector the centroid at the smallest angle, the first of equals.
 
+    Raises:
+        ValueError: if there is not one centroid or more for each head of x, of its width.
+
     Example:
         >>> x = torch.tensor([[[[2.0, 0.1], [-1.0, 3.0]]]])
         >>> nearest(x, torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]))
@@ -44,6 +47,10 @@ def chosen(
     """For each centroid the `size` vectors at the smallest angles, in no special order.
 
     Tokens that are not real come in only where there are fewer real ones than `size`.
+
+    Raises:
+        ValueError: if shapes do not fit, or `size` is negative or more than the vectors there are.
+        TypeError: if `size` is no whole number, or key_padding not bool.
 
     Example:
         >>> x = torch.tensor([[[[2.0, 0.1], [-1.0, 3.0], [0.0, 1.0]]]])

@@ -43,8 +43,8 @@ def soft_permutation(
         real: True where a block holds tokens; the others get rows and columns of zeros.
 
     Raises:
-        ValueError: if the matrix is not square or finite, n_iters below 1 or temperature not
-            positive.
+        ValueError: if the matrix is not square, or not finite, also over the temperature, n_iters
+            below 1 or temperature not positive.
         TypeError: if scores are no floats or n_iters no whole number.
 
     Source:

@@ -114,7 +114,7 @@ class Preset:
         return pattern, text
 
     @classmethod
-    def of(cls, key: str, pattern: Pattern, n: int) -> Preset:
+    def of(cls, key: str, pattern: Pattern) -> Preset:
         """The preset of a pattern that somebody wrote."""
         text = written(pattern)
         if text is None:

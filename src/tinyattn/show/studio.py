@@ -107,7 +107,7 @@ class MaskStudio(StaticWidget, module="studio"):
             return pattern
         check_pattern(pattern)
         pattern.check(n)
-        own = {key: Preset.of(key, pattern, n)}
+        own = {key: Preset.of(key, pattern)}
         self._presets = own | {name: it for name, it in self._presets.items() if name != key}
         return key
 

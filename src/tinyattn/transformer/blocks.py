@@ -84,7 +84,7 @@ class EncoderLayer(nn.Module):
         Raises as `MultiHeadAttention` does.
         """
         check_tokens(x, self.attention.query.in_features)
-        if key_padding is not None and x.dim() == 3:
+        if key_padding is not None:
             check_padding(key_padding, x.shape[:2], x.device)
             # here as well as in the attention, since the sum goes around it
             x = finite_padding(x, key_padding)

@@ -91,7 +91,7 @@ class StarTransformer(nn.Module):
 
 
 def _checked(e: Tensor, key_padding: Tensor | None) -> Tensor:
-    if e.dim() != 3 or e.shape[1] == 0:
+    if e.shape[1] == 0:
         raise ValueError(
             f"a star needs embeddings (b, n, d_model) of at least one token, got {tuple(e.shape)}"
         )
