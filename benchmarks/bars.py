@@ -139,8 +139,8 @@ def _engine(mode: str, limit: float, source: str, aim: float, of_limit: float) -
     window = to_dense(ours("window"), mode)
     of = f"window, {mode}"
     return [
-        Bar("time of dense attention's", of, limit, window, source),
-        Bar("aim: time of dense attention's", of, aim, window, f"{of_limit} × the limit"),
+        Bar("share of dense attention's time", of, limit, window, source),
+        Bar("aim: share of dense attention's time", of, aim, window, f"{of_limit} × the limit"),
     ]
 
 
@@ -163,12 +163,12 @@ def _of_flex(work: str, source: str) -> Bar:
 
 
 def _of_dense(work: str, limit: float, *sources: str) -> list[Bar]:
-    return _both_modes("time of dense attention's", work, limit, to_dense, *sources)
+    return _both_modes("share of dense attention's time", work, limit, to_dense, *sources)
 
 
 def _few_keys(work: str) -> list[Bar]:
     """For these the limit is tiny: a group of 64 queries costs what its keys do, not its pairs."""
-    what, source = "time of dense attention's, under 64 keys a row", "trial: 0.027"
+    what, source = "share of dense attention's time, under 64 keys a row", "trial: 0.027"
     return _both_modes(what, work, 0.025, to_dense, source, source)
 
 

@@ -445,8 +445,8 @@ EQUIVALENTS = [
     ),
     Equivalent(
         "transformer/star.py",
-        "if e.dim() != 3 or e.shape[1] == 0:",
-        "if e.dim() != 3 or e.shape[1] <= 0:",
+        "if e.shape[1] == 0:",
+        "if e.shape[1] <= 0:",
         "no axis is shorter than 0",
     ),
     Equivalent(

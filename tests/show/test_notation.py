@@ -7,8 +7,12 @@ from importlib import import_module
 
 import pytest
 
+from tinyattn.analysis import mixing_time
+from tinyattn.content import SACRouter
+from tinyattn.patterns import BlockLocal, Dilated, Full, Random, Strided, Window
 from tinyattn.show import notation
 from tinyattn.show.notation import NOTATION, PARTS, Symbol, notation_table
+from tinyattn.transformer import TransformerConfig
 
 PACKAGES = ("patterns", "content", "transformer", "families", "analysis")
 # Names of one letter that are parameters and no symbols of the book.
@@ -50,6 +54,32 @@ def test_a_symbol_stands_where_the_list_says(symbol):
     assert bool(symbol.where) == bool(symbol.code)
     for where in symbol.where:
         assert re.search(rf"\b{symbol.code}\b", code_of(where)), where
+
+
+TAKERS = {
+    "n": lambda n: Full().mask(n),
+    "d_model": lambda d_model: TransformerConfig(9, d_model=d_model, n_heads=1),
+    "d_ff": lambda d_ff: TransformerConfig(9, d_ff=d_ff),
+    "n_heads": lambda n_heads: TransformerConfig(9, n_heads=n_heads),
+    "n_layers": lambda n_layers: TransformerConfig(9, n_layers=n_layers),
+    "n_decoder_layers": lambda n_layers: TransformerConfig(9, n_decoder_layers=n_layers),
+    "w": Window,
+    "dilation": lambda dilation: Dilated(1, dilation),
+    "stride": Strided,
+    "r": lambda r: Random(4, r, seed=0),
+    "block_size": BlockLocal,
+    "edges_per_token": lambda edges: SACRouter(2, 4, edges_per_token=edges),
+    "n_steps": lambda n_steps: mixing_time(Full(), 4, n_steps=n_steps),
+}
+
+
+@pytest.mark.parametrize("code", TAKERS)
+def test_the_code_takes_the_smallest_value_of_a_range_and_no_smaller_one(code):
+    (said,) = {symbol.shape for symbol in NOTATION if symbol.code == code}
+    least = int(re.fullmatch(r"≥ (\d)", said)[1])
+    TAKERS[code](least)
+    with pytest.raises(ValueError, match=rf"\b{code}\b"):
+        TAKERS[code](least - 1)
 
 
 def test_every_size_of_the_code_is_in_the_list():

@@ -382,7 +382,7 @@ EXERCISES = (
         points=4,
         goal="Move all keys by a vector that attention cannot feel and clusters can",
         examine=_apart,
-        after="Attention did not change by a digit, and routing has nothing left to read.",
+        after="Attention changed by no more than rounding, and routing has nothing left to read.",
     ),
     Exercise(
         name="clustering/leak",

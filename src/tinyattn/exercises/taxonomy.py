@@ -395,7 +395,7 @@ EXERCISES = (
         points=4,
         goal="Recover the matrix of a black box and read four properties off it",
         examine=_look,
-        after="Four numbers tell most of the families apart, and nobody had to open a box.",
+        after="Four properties tell most of the families apart, and nobody had to open a box.",
     ),
     Exercise(
         name="taxonomy/needle",

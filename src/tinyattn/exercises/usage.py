@@ -330,7 +330,7 @@ EXERCISES = (
         points=3,
         goal="Count token passes with and without a cache, and the numbers that it keeps",
         examine=_passes,
-        after="With a cache work grows with the text, without it with the square.",
+        after="With a cache, work grows as the text's length does; without one, as its square.",
         drawn=False,
     ),
     Exercise(

@@ -48,8 +48,8 @@ NOTATION = (
     Symbol(SIZES, r"d_\text{ff}", "hidden width of the feed-forward layer", "≥ 1", "D_f", "d_ff", ("transformer.FeedForward",)),
     Symbol(SIZES, "h", "heads of a layer", "≥ 1", "H", "n_heads", ("MultiHeadAttention",)),
     Symbol(SIZES, r"h_\text{kv}", "heads that have keys and values of their own", "divides h", "", "n_kv_heads", ("families.GroupedQueryAttention",)),
-    Symbol(SIZES, "L", "layers in a stack", "≥ 0", "L", "n_layers", ("transformer.TransformerConfig",)),
-    Symbol(SIZES, r"L_\text{dec}", "layers in the decoder, where they are not as many", "≥ 0", "", "n_decoder_layers", ("transformer.TransformerConfig",)),
+    Symbol(SIZES, "L", "layers in a stack", "≥ 1", "L", "n_layers", ("transformer.TransformerConfig",)),
+    Symbol(SIZES, r"L_\text{dec}", "layers in the decoder, where they are not as many", "≥ 1", "", "n_decoder_layers", ("transformer.TransformerConfig",)),
     Symbol(SIZES, "b", "sequences in a batch: the first axis of every tensor", "≥ 0"),
     Symbol(SIZES, r"n_\text{new}", "tokens to generate", "≥ 0", "", "n_new", ("transformer.generate",)),
     Symbol(SIZES, r"n_\text{chunks}", "pieces in which the feed-forward layer works through a sequence", "≥ 1", "", "n_chunks", ("transformer.FeedForward",)),
@@ -91,7 +91,7 @@ NOTATION = (
     Symbol(CONTENT, r"\tau", "temperature: the smaller, the closer to a permutation", "> 0", "", "temperature", ("content.sinkhorn_attention",)),
     Symbol(CONTENT, r"n_\text{iters}", "times that rows and columns are divided by their sums", "≥ 0", "", "n_iters", ("content.sinkhorn_attention",)),
     Symbol(CONTENT, r"n_\text{kept}", "blocks that every query reads after sorting", "≥ 1", "", "n_kept", ("content.sortcut_attention",)),
-    Symbol(CONTENT, "e", "edges that a policy draws for each token", "≥ 1", "", "edges_per_token", ("content.SACRouter",)),
+    Symbol(CONTENT, "e", "edges that a policy draws for each token", "≥ 0", "", "edges_per_token", ("content.SACRouter",)),
     Symbol(CONTENT, r"d_\text{hidden}", "width of the network that draws edges or sorts", "≥ 1", "", "d_hidden", ("content.EdgePredictor",)),
     Symbol(CONTENT, r"d_\text{node}", "width of what the policy knows of a token", "≥ 1", "", "d_node", ("content.EdgePredictor",)),
     Symbol(CONTENT, r"d_\text{sum}", "width of what stands for a block when blocks are sorted", "≥ 1", "", "d_summary", ("content.SortingNetwork",)),
@@ -101,7 +101,7 @@ NOTATION = (
     Symbol(COSTS, "|E|", "allowed pairs of a query and a key", "0 … n_q n_k", "", "n_pairs", ("analysis.attention_cost",)),
     Symbol(COSTS, r"d_\text{in}", "width that a linear map takes", "≥ 1", "", "d_in", ("analysis.linear_cost",)),
     Symbol(COSTS, r"d_\text{out}", "width that it gives", "≥ 1", "", "d_out", ("analysis.linear_cost",)),
-    Symbol(COSTS, "t", "steps of a random walk", "≥ 1", "", "n_steps", ("analysis.mixing_time",)),
+    Symbol(COSTS, "t", "steps of a random walk", "≥ 0", "", "n_steps", ("analysis.mixing_time",)),
 )  # fmt: skip
 
 
