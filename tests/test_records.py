@@ -15,6 +15,8 @@ import pytest
 import chapters
 import mutants
 import stamps
+from benchmarks.bars import BARS
+from benchmarks.results import Results
 
 from .conftest import pytest_collection_modifyitems
 
@@ -48,6 +50,15 @@ def test_every_chapter_was_timed_as_it_is():
     if old:
         renew = f"`make chapters RECORD=--record NOTEBOOKS='{' '.join(old)}'` does"
         pytest.fail(f"no time is known of {', '.join(old)}; {renew}", pytrace=False)
+
+
+@pytest.mark.records
+def test_bars_of_chapters_are_of_the_times_that_are_recorded():
+    stored = {bar["of"]: bar["value"] for bar in read("bench")["bars"] if "chapter" in bar["of"]}
+    now = {bar.of: bar.value(Results({})) for bar in BARS if bar.of in stored}
+    assert len(now) == 3
+    renew = "`python -m benchmarks --only star --kinds schedule` stores what is recorded"
+    assert now == pytest.approx(stored, rel=1e-4), renew
 
 
 @pytest.mark.parametrize(("asked", "left"), [("", 1), ("records", 2)])
