@@ -444,6 +444,12 @@ EQUIVALENTS = [
         "logits have two axes, so that the second is the last",
     ),
     Equivalent(
+        "patterns/global_tokens.py",
+        'in_int64("g, counted from 1,", max(g, default=0) + 1)',
+        'in_int64("g, counted from 1,", max(g, default= 1) + 1)',
+        "where no position is given, the one that stands for them is not too large",
+    ),
+    Equivalent(
         "transformer/star.py",
         "if e.shape[1] == 0:",
         "if e.shape[1] <= 0:",

@@ -249,8 +249,13 @@ def test_bars_take_their_values_from_the_right_cells():
         cell("schedule", ours("bigbird"), MILLION, seconds=4.0, bytes=0.5e9),
     )
     assert verdict(results, "share of dense attention's time", "window, forward") == (0.04, "met")
-    assert verdict(results, "aim: share of dense attention's time", "window, forward")[1] == "missed"
-    assert verdict(results, "share of dense attention's time", "window, gradients") == (0.05, "missed")
+    assert (
+        verdict(results, "aim: share of dense attention's time", "window, forward")[1] == "missed"
+    )
+    assert verdict(results, "share of dense attention's time", "window, gradients") == (
+        0.05,
+        "missed",
+    )
     flex, *others = [v for v in verdicts(results) if "FlexAttention's" in v["what"]]
     assert [v["of"] for v in others] == [
         f"{w}, forward" for w in ("longformer", "bigbird", "blocks")

@@ -114,3 +114,9 @@ def test_global_tokens_far_beyond_the_sequence_cost_nothing():
     far = Global((*near, 2**62))
     assert torch.equal(far.mask(4), Global(near).mask(4))
     assert far.edges(4) == 12
+
+
+def test_groups_of_queries_end_where_a_token_that_reads_everything_stands():
+    assert Global((3, 4, 7)).borders(16) == [3, 5, 7, 8]
+    assert Global(2).borders(16) == [0, 2]
+    assert Global(2, reads=False).borders(16) == []
