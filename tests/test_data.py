@@ -180,6 +180,11 @@ def test_fields_equal_strftime(format, code):
         assert write_date(day, format) == day.strftime(code)
 
 
+def test_months_are_counted_in_roman_numbers():
+    written = [write_date(date(2001, month, 1), "{roman}") for month in range(1, 13)]
+    assert written == ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"]
+
+
 def test_ordinals_of_a_month():
     special = {1: "1st", 2: "2nd", 3: "3rd", 21: "21st", 22: "22nd", 23: "23rd", 31: "31st"}
     assert all(ordinal(n) == special.get(n, f"{n}th") for n in range(1, 32))

@@ -125,6 +125,10 @@ def test_a_running_mean_forgets_and_knows_nothing_of_the_present():
     assert_same(mean.value, torch.full((2,), expected), rtol=1e-5)
     with pytest.raises(ValueError, match="decay must be from 0 to below 1, got 1"):
         RunningMean(1.0)
+    last = RunningMean(0.0)
+    for reward in rewards_:
+        last.update(torch.tensor(reward))
+    assert last.value == 1.0
 
 
 def test_an_older_reward_counts_nine_tenths_of_the_next_if_nothing_else_is_said():

@@ -175,3 +175,7 @@ def test_edges_that_could_not_be_drawn_have_no_probability():
         predictor(x, 3, given=given([0, 1], keys[..., :2]))
     free = a_predictor(False)
     assert free(x, 3, given=given([2, 0, 1])).log_p.shape == (1, 1, 3)
+    nothing = Edges(
+        *(torch.zeros(1, 1, 0, dtype=kind) for kind in (torch.long, torch.long, torch.bool))
+    )
+    assert free(randn(1, 1, 0, 3), 2, given=nothing).log_p.shape == (1, 1, 0)

@@ -84,8 +84,9 @@ def test_one_router_gets_all_its_heads_in_one_call():
 
 def test_a_number_of_rules_that_is_not_that_of_heads_is_refused():
     q, k, v = randn(3, 2, 4, N, 5).unbind()
-    with pytest.raises(ValueError, match="one rule for each of the 4 heads, got 2"):
-        routed_attention(q, k, v, (Alike(), Alike()))
+    for n_rules in (2, 5):
+        with pytest.raises(ValueError, match=f"one rule for each of the 4 heads, got {n_rules}"):
+            routed_attention(q, k, v, (Alike(),) * n_rules)
 
 
 def test_a_router_that_says_nothing_is_not_taken_for_causal():

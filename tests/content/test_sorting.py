@@ -233,6 +233,19 @@ def test_blocks_of_no_size_have_no_sums(size):
         block_sums(torch.ones(1, 1, 4, 2), size)
 
 
+def test_a_router_divides_eight_times_if_nothing_else_is_said():
+    q, k, v = randn(3, 2, 2, 12, 4).unbind()
+    first, same, other = (
+        SinkhornRouter(2, 4, block_size=3, n_blocks=4, **options).eval().double()
+        for options in ({}, {"n_iters": 8}, {"n_iters": 9})
+    )
+    for one in (same, other):
+        one.load_state_dict(first.state_dict())
+    expected = first.attend(q, k, v)
+    assert torch.equal(same.attend(q, k, v), expected)
+    assert not torch.equal(other.attend(q, k, v), expected)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "reason"),
     [

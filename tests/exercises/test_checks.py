@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from tests.exercises.answers import answers
+from tinyattn import attention
 from tinyattn.exercises import CHAPTERS, check, exercise, exercises, grade
 from tinyattn.exercises.base import Mistake, of_function
+from tinyattn.families import nystrom_attention
 
 NAMES = [one.name for chapter in CHAPTERS for one in exercises(chapter)]
 ANSWERS = answers()
@@ -48,6 +50,33 @@ def test_a_wrong_answer_is_refused_in_its_own_words(name, words, answer, capsys)
     said = capsys.readouterr().out
     assert said.startswith("Not yet: ")
     assert words in said
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if callable(ANSWERS[name].right[0])])
+def test_an_answer_that_always_fails_is_told_its_own_error(name, capsys):
+    def fails(*_):
+        raise KeyError("of mine")
+
+    check(name, fails)
+    assert "KeyError: 'of mine'" in capsys.readouterr().out
+
+
+def test_kernels_of_five_with_doubled_dilations_are_counted_as_somebody_would(capsys):
+    (right,) = ANSWERS["comparison/paths"].right[:1]
+    layers = next(n for n in range(20) if 1 + 4 * (2**n - 1) >= 1025)
+    check("comparison/paths", {**right, "dilated": layers})
+    assert "powers of the width, 5, not of 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("n_landmarks", [3, 4])
+def test_a_case_of_the_matching_belongs_to_one_family_alone(n_landmarks):
+    q, k, v = (torch.randn(1, 1, 12, 4, generator=torch.manual_seed(s)) for s in (1, 2, 3))
+    off = [
+        (nystrom_attention(a, b, v, n_landmarks=n_landmarks) - attention(a, b, v)).abs().max()
+        for a, b in ((q, q), (q[..., :1, :].expand_as(q), k), (q, k[..., :1, :].expand_as(k)))
+    ]
+    assert off[0] > 0.1  # its own key
+    assert max(off[1:]) < 1e-5  # equal queries, equal keys: exact, so neither is asked about
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,9 +6,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_rgb
 
 from tinyattn.patterns import Causal, Window
 from tinyattn.show import curves, draw_mask, heatmap, style
+from tinyattn.show.draw import _ink, _matrix_axes
 
 
 def pixels(fig):
@@ -27,6 +29,23 @@ def at_cell(fig, row, col, right=0.3, down=0.3):
 
 def texts(fig):
     return [text.get_text() for text in fig.axes[0].texts]
+
+
+@pytest.mark.parametrize(
+    ("background", "ink"),
+    [("#ff0000", "black"), ("#00ff00", "black"), ("#0000ff", "white"), ("#800000", "white")],
+)
+def test_ink_is_what_stands_out_more_from_what_is_below_it(background, ink):
+    assert _ink(to_rgb(background)) == ink
+
+
+@pytest.mark.parametrize(("cell", "width"), [(0.05, 0.35), (0.4, 1.0)])
+def test_lines_between_small_cells_are_thin(cell, width):
+    fig, ax = plt.subplots()
+    _matrix_axes(ax, cell, ["a"] * 3, ["b"] * 3, "query", "key", "")
+    lines = [tick.gridline for axis in (ax.xaxis, ax.yaxis) for tick in axis.get_minor_ticks()]
+    assert [line.get_linewidth() for line in lines] == pytest.approx([width] * 4)
+    plt.close(fig)
 
 
 def test_row_0_is_on_top_and_columns_are_keys():

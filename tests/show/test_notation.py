@@ -6,9 +6,10 @@ from dataclasses import FrozenInstanceError
 from importlib import import_module
 
 import pytest
+import torch
 
 from tinyattn.analysis import mixing_time
-from tinyattn.content import SACRouter
+from tinyattn.content import SACRouter, soft_permutation
 from tinyattn.patterns import BlockLocal, Dilated, Full, Random, Strided, Window
 from tinyattn.show import notation
 from tinyattn.show.notation import NOTATION, PARTS, Symbol, notation_table
@@ -69,6 +70,7 @@ TAKERS = {
     "r": lambda r: Random(4, r, seed=0),
     "block_size": BlockLocal,
     "edges_per_token": lambda edges: SACRouter(2, 4, edges_per_token=edges),
+    "n_iters": lambda n_iters: soft_permutation(torch.zeros(1, 1, 2, 2), n_iters=n_iters),
     "n_steps": lambda n_steps: mixing_time(Full(), 4, n_steps=n_steps),
 }
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch.autograd.functional import jacobian
 
 from tinyattn import MultiHeadAttention, attention
+from tinyattn.content import SinkhornRouter
 from tinyattn.patterns import Causal, Full
 from tinyattn.transformer import KVCache, Positions, RoPE, Shaw, T5Bias
 
@@ -413,3 +414,11 @@ def test_a_cached_context_is_not_exchanged_for_another():
         it(X, X[:, :3], cache=cache)
     with pytest.raises(ValueError, match=r"\(b, n_k\) = \(2, 4\), got another one of \(1, 4\)"):
         it(X[:1], X[:1, :4], cache=cache)
+
+
+@pytest.mark.parametrize("refused", ["mask", "cache"])
+def test_a_layer_with_a_router_names_what_it_cannot_take(refused):
+    ways = {"mask": torch.ones(3, 3, dtype=torch.bool), "cache": KVCache()}
+    routed = MultiHeadAttention(8, 2, pattern=SinkhornRouter(2, 4, block_size=1, n_blocks=3))
+    with pytest.raises(ValueError, match=f"takes no {refused}.* got a {refused} with Sinkhorn"):
+        routed(randn(1, 3, 8), **{refused: ways[refused]})

@@ -214,4 +214,4 @@ def test_padding_that_does_not_fit_an_encoder_layer_is_refused():
 @pytest.mark.parametrize("kind", [EncoderLayer, DecoderLayer])
 def test_token_vectors_of_another_width_are_refused_wherever_the_norm_stands(kind, norm_first):
     with pytest.raises(ValueError, match=r"x must be \(b, n, d_model=8\), got \(1, 3, 4\)"):
-        kind(small(norm_first=norm_first))(randn(1, 3, 4))
+        kind(small(norm_first=norm_first))(x=randn(1, 3, 4))

@@ -328,7 +328,7 @@ EXERCISES = (
         points=3,
         goal="Turn a rule about distances into a mask, for encoder and decoder",
         examine=_dilated,
-        after="It agrees with `Dilated` for any length, also where the window is the wider one.",
+        after="It agrees with `Dilated` at all lengths tried, also where the window is the wider one.",
     ),
     Exercise(
         name="atomic/global",
@@ -339,7 +339,7 @@ EXERCISES = (
         points=3,
         goal="Give chosen tokens their full row and their full column",
         examine=_global,
-        after="Each global token has its row and its column, and in a decoder the past half of them.",
+        after="Each global token has its row and its column; a decoder keeps of them what is not above the diagonal.",
     ),
     Exercise(
         name="atomic/pairs",

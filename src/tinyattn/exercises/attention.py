@@ -111,7 +111,7 @@ ATTENTION_MISTAKES = [
         _blind_rows_nan,
     ),
     Mistake(
-        "a query that may read nothing gets the mean of all values, forbidden ones; "
+        "a query that may read nothing gets the mean of all values, forbidden ones included; "
         "it should get zeros",
         _blind_rows_mean,
     ),

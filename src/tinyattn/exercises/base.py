@@ -248,7 +248,12 @@ def _call(answer: Callable, case: Case) -> tuple[Any, str | None]:
 
 
 def _named(mistakes: Sequence[Mistake], tried: list[tuple[Case, Any]], tolerance: float) -> str:
-    """The sentence of the first mistake that explains what was returned for every case."""
+    """The sentence of the first mistake that explains what was returned for every case.
+
+    An answer that raises for every case is explained by its own error.
+    """
+    if all(got is None for _, got in tried):
+        return ""
     for mistake in mistakes:
         if all(_explains(mistake, case, got, tolerance) for case, got in tried):
             return mistake.says

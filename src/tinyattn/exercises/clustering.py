@@ -337,7 +337,7 @@ EXERCISES = (
         points=2,
         goal="Count scores and silent queries from the sizes of clusters",
         examine=_sizes,
-        after="Uneven clusters may cost less than even ones, by answering fewer queries.",
+        after="Uneven clusters cost less if queries and keys avoid each other; here three queries go without.",
         drawn=False,
     ),
     Exercise(
@@ -393,6 +393,6 @@ EXERCISES = (
         points=4,
         goal="Make a last token that changes earlier rows of a causal decoder",
         examine=_leak,
-        after="No earlier query reads the last key, and still they notice it.",
+        after="No earlier query reads the last key, and still at least one notices it.",
     ),
 )

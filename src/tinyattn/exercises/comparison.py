@@ -37,7 +37,7 @@ def _paths(answer: Any, generator: Generator) -> Verdict:
         "dilated": [
             Mistake("five layers see 3,125 tokens, four see 625: one more is needed", 4),
             Mistake("the dilations are powers of the width, 5, not of 2", 11),
-            Mistake("the dilations are powers of the width, 5, not of 2", 8),
+            Mistake("the dilations are powers of the width, 5, not of 2", 9),
             Mistake("there are as many layers as powers of 5, the first is 1", 6),
         ],
     }
@@ -341,7 +341,7 @@ EXERCISES = (
         points=4,
         goal="Find the least number of layers between any two tokens of a mask",
         examine=_hops,
-        after="The largest finite entry is the maximum path length of Table 2.",
+        after="The largest entry is the maximum path length of Table 2, infinite if a token never arrives.",
     ),
     Exercise(
         name="comparison/stacks",
@@ -363,7 +363,7 @@ EXERCISES = (
         points=5,
         goal="Compute attention from a list of edges",
         examine=_messages,
-        after="Its cost is that of the edges, however many pairs there might have been.",
+        after="Edge by edge it costs what the edges cost, however many pairs there might have been.",
     ),
     Exercise(
         name="comparison/symmetries",

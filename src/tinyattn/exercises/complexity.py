@@ -100,7 +100,7 @@ def _bytes(answer: Any, generator: Generator) -> Verdict:
             Mistake("half precision takes two bytes a number", 128),
             Mistake("a MiB has 1,024 * 1,024 bytes, not a million", 268.435456),
             Mistake("the answer is wanted in MiB", 2**28),
-            Mistake("the weights of a head have n rows and n columns, not n and d_head", 1 / 16),
+            Mistake("the weights of a head have n rows and n columns, not n and d_head", 4),
         ],
         "all_layers": [
             Mistake("training keeps the weights of every layer until its backward pass", 256),
@@ -279,7 +279,7 @@ EXERCISES = (
         points=4,
         goal="Derive the length at which attention costs as much as any feed-forward layer",
         examine=_crossover,
-        after="A thin feed-forward layer, d_ff up to 2 d, is overtaken by the first token.",
+        after="A thin feed-forward layer, d_ff up to 2 d + 1, is overtaken by the first token.",
     ),
     Exercise(
         name="complexity/bytes",

@@ -138,7 +138,7 @@ def _unlike_a_draw(tables: list[list[list[int]]], n_blocks: int) -> Verdict | No
     free = sorted({*range(1, n_blocks - 1)} - {3, 4, 5})
     missed = [block for block in free if all(block not in table[4] for table in tables)]
     if missed:
-        return is_wrong(f"block 4 never draws block {missed[0]}, with {len(tables)} seeds")
+        return is_wrong(f"block 4 never draws block {missed[0]}, with {len(tables) - 1} seeds")
     return None
 
 
@@ -278,7 +278,7 @@ EXERCISES = (
         points=5,
         goal="Draw BigBird's random blocks outside its window and its global blocks",
         examine=_random_blocks,
-        after="Every draw adds pairs, and the same seed gives the same model.",
+        after="Every draw adds pairs, and the same seed gives the same table.",
     ),
     Exercise(
         name="compound/two_hops",

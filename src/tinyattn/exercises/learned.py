@@ -287,7 +287,7 @@ def _gradient(answer: Any, generator: Generator) -> Verdict:
             lambda t, r: p(t) * (1 - p(t)) * r,
         ),
         Mistake(
-            "that is the gradient of the mean logarithm of p, weighed by rewards and not by p",
+            "that is the gradient of the logarithms of p, each times its reward; the p in front is missing",
             lambda t, r: r - p(t) * r.sum(),
         ),
         Mistake("that is the expected reward itself", lambda t, r: (p(t) * r).sum()),
@@ -315,7 +315,11 @@ def _rows(answer: Any, generator: Generator) -> Verdict:
         return by_exponentials(starts, scores - scores.max())
 
     def as_counts(starts: list[int], scores: Tensor) -> Tensor:
-        return torch.cat([some.softmax(0) for some in scores.split(starts)])
+        out, at = torch.zeros_like(scores), 0
+        for count in starts:
+            out[at : at + count] = scores[at : at + count].softmax(0)
+            at += count
+        return out
 
     def even(starts: list[int], scores: Tensor) -> Tensor:
         return _row_softmax(starts, torch.zeros_like(scores))
@@ -412,7 +416,7 @@ EXERCISES = (
         points=4,
         goal="Derive the exact gradient of an expected reward",
         examine=_gradient,
-        after="The formula equals autograd's: each choice is blamed by how far it is from the mean.",
+        after="The formula equals autograd's: a choice counts by its probability, and by its reward's distance from the mean.",
     ),
     Exercise(
         name="learned/rows",

@@ -232,11 +232,11 @@ def _merge(answer: Any, generator: Generator) -> Verdict:
 
     mistakes = [
         Mistake(
-            "that is the plain average: a round with a larger sum has a larger share",
+            "that is the plain average: a set with a larger sum has a larger share",
             lambda z, o: o.mean(0),
         ),
         Mistake(
-            "that is the average over rounds that found somebody; their sums differ", over_who_found
+            "that is the average over sets that hold somebody; their sums differ", over_who_found
         ),
         Mistake(
             "the shares are those of z itself; z is a logarithm, its exponential has the share",
@@ -247,11 +247,11 @@ def _merge(answer: Any, generator: Generator) -> Verdict:
         ),
         Mistake(ONE_MAXIMUM, one_maximum),
         Mistake(
-            "a query that no round answers gets NaN, as -inf minus -inf is; it should get zeros",
+            "a query that no set answers gets NaN, as -inf minus -inf is; it should get zeros",
             lambda z, o: (z.softmax(0)[..., None] * o).sum(0),
         ),
         Mistake(
-            "the shares sum to 1 over the queries; they should over the rounds",
+            "the shares sum to 1 over the queries; they should over the sets",
             lambda z, o: (z.softmax(-1).nan_to_num()[..., None] * o).sum(0),
         ),
         Mistake(
@@ -259,7 +259,7 @@ def _merge(answer: Any, generator: Generator) -> Verdict:
             lambda z, o: ((z - z.amax(0).clamp(min=-1e30)).exp()[..., None] * o).sum(0),
         ),
         Mistake(
-            "only the round with the largest sum is kept",
+            "only the set with the largest sum is kept",
             lambda z, o: o.gather(0, z.argmax(0)[None, :, None].expand(1, *o.shape[1:]))[0],
         ),
     ]
@@ -336,7 +336,7 @@ EXERCISES = (
         difficulty=2,
         minutes=15,
         points=3,
-        goal="Solve for the number of rounds that find a neighbour with a wished probability",
+        goal="Solve for the number of rounds that find a neighbour with a given probability",
         examine=_rounds,
         after="The formula agrees with counting up, for eight wishes.",
     ),

@@ -102,7 +102,7 @@ def _without_pairs(answer: Callable, generator: Generator) -> Verdict:
         return RIGHT
     return is_wrong(
         f"the numbers are right, but for {LONG} tokens your function holds {counted.peak:,} bytes: "
-        "that is a matrix of all pairs, and a state of d times d_v numbers is enough"
+        "that is a matrix of all pairs, and a state of d (d_v + 1) numbers is enough"
     )
 
 
@@ -172,7 +172,10 @@ def _exact(answer: Any, generator: Generator) -> Verdict:
         ],
         "nystrom": [
             Mistake("it has no mixtures E and F; its landmarks must be all tokens", "b"),
-            Mistake("with equal keys the matrix in the middle cannot be inverted", "a"),
+            Mistake(
+                "with a pseudoinverse that is exact too, but linear attention has no other case",
+                "a",
+            ),
         ],
         "prior": [
             Mistake("equal keys leave nothing but the prior, which is not flat", "a"),
@@ -384,7 +387,7 @@ EXERCISES = (
         points=5,
         goal="Derive from which length two families need less than exact attention",
         examine=_costs,
-        after="Below those lengths the cheap method is the dear one.",
+        after="Below those lengths the cheap method saves nothing.",
     ),
     Exercise(
         name="taxonomy/look",
@@ -395,7 +398,7 @@ EXERCISES = (
         points=4,
         goal="Recover the matrix of a black box and read four properties off it",
         examine=_look,
-        after="Four properties tell most of the families apart, and nobody had to open a box.",
+        after="Seven boxes gave five different lists, and nobody had to open one.",
     ),
     Exercise(
         name="taxonomy/needle",
@@ -406,7 +409,7 @@ EXERCISES = (
         points=5,
         goal="Find keys that softmax tells apart and linear attention does not",
         examine=_needle,
-        after="Longer queries sharpen a softmax; products of features they leave as they are.",
+        after="Longer queries sharpen a softmax ever further; linear attention soon reaches a limit.",
         drawn=False,
     ),
 )

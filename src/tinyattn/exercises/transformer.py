@@ -438,7 +438,7 @@ EXERCISES = (
         points=5,
         goal="Show that moving k positions is the same linear map wherever one starts",
         examine=_move,
-        after="A linear layer can look k tokens back without knowing where it stands.",
+        after="One linear map turns any position into the one k further on, and its transpose turns it back.",
     ),
     Exercise(
         name="transformer/hears",

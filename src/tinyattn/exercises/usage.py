@@ -41,7 +41,7 @@ def _passes(answer: Any, generator: Generator) -> Verdict:
             Mistake("each step is one token longer than the one before", 70),
         ],
         "numbers": [
-            Mistake("each of both layers keeps keys and values: two vectors each", 1792),
+            Mistake("each of the two layers keeps a key and a value for every token", 1792),
             Mistake("both layers keep both keys and values: four vectors a token", 896),
             Mistake("the last new token was never read, so it is not in the cache", 3840),
             Mistake("that is the prompt alone; new tokens that are read join the cache", 2560),
@@ -128,7 +128,7 @@ def _bits(answer: Any, generator: Generator) -> Verdict:
         Mistake("padding is asked for, too; only real tokens are questions", padded),
         Mistake("padding counts as questions answered for nothing: divide by real ones",
                 padded_zeros),
-        Mistake("the first token of a text is never asked for: divide by n - 1 for n", count_first),
+        Mistake("the first token of a text is never asked for: n tokens have n - 1 questions", count_first),
         Mistake("a mean over texts of their means weighs short texts too much", of_texts),
         Mistake("the softmax runs over the positions; it should run over the vocabulary",
                 over_positions),
@@ -330,7 +330,7 @@ EXERCISES = (
         points=3,
         goal="Count token passes with and without a cache, and the numbers that it keeps",
         examine=_passes,
-        after="With a cache, work grows as the text's length does; without one, as its square.",
+        after="With a cache, token passes grow as the text's length does; without one, as its square.",
         drawn=False,
     ),
     Exercise(

@@ -89,7 +89,7 @@ NOTATION = (
     Symbol(CONTENT, "R", "in chapter 12: scores by which blocks are sorted", "(b, h, n_blocks, n_blocks)", "", "sort_scores", ("content.sinkhorn_attention",)),
     Symbol(CONTENT, "S", "what Sinkhorn makes of them: nearly a permutation", "(b, h, n_blocks, n_blocks)"),
     Symbol(CONTENT, r"\tau", "temperature: the smaller, the closer to a permutation", "> 0", "", "temperature", ("content.sinkhorn_attention",)),
-    Symbol(CONTENT, r"n_\text{iters}", "times that rows and columns are divided by their sums", "≥ 0", "", "n_iters", ("content.sinkhorn_attention",)),
+    Symbol(CONTENT, r"n_\text{iters}", "times that rows and columns are divided by their sums", "≥ 1", "", "n_iters", ("content.sinkhorn_attention",)),
     Symbol(CONTENT, r"n_\text{kept}", "blocks that every query reads after sorting", "≥ 1", "", "n_kept", ("content.sortcut_attention",)),
     Symbol(CONTENT, "e", "edges that a policy draws for each token", "≥ 0", "", "edges_per_token", ("content.SACRouter",)),
     Symbol(CONTENT, r"d_\text{hidden}", "width of the network that draws edges or sorts", "≥ 1", "", "d_hidden", ("content.EdgePredictor",)),

@@ -166,6 +166,7 @@ ANSWERS = {
         right=(memory(), memory(256.0, 3 * 1024, torch.tensor(2**14))),
         wrong=(
             ("a matrix of its own", memory(32)),
+            ("not n and d_head", memory(8 * 4096 * 64 * 2 / 2**20)),
             ("two bytes a number", memory(512)),
             ("not a million", memory(268.4)),
             ("one_layer: the answer is wanted in MiB", memory(8 * 4096 * 4096 * 2)),

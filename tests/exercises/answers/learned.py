@@ -1,6 +1,7 @@
 """Answers to the exercises of chapter 12."""
 
 import math
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -136,7 +137,10 @@ def without_the_last(row):
 
 
 def by_counts(starts, scores):
-    return torch.cat([part.softmax(dim=0) for part in torch.split(scores, starts)])
+    out, stop = torch.zeros_like(scores), torch.tensor(starts).cumsum(0)
+    for start, end in pairwise([0, *stop.tolist()]):
+        out[start:end] = torch.softmax(scores[start:end], 0)
+    return out
 
 
 ANSWERS = {
@@ -217,7 +221,7 @@ ANSWERS = {
             ("weighs all alike", lambda t, r: softmax(t) * (r - r.sum() / len(r))),
             ("downhill", lambda t, r: softmax(t) * (softmax(t) @ r - r)),
             ("move it too", lambda t, r: softmax(t) * (1 - softmax(t)) * r),
-            ("and not by p", lambda t, r: r - softmax(t) * sum(r)),
+            ("the p in front is missing", lambda t, r: r - softmax(t) * sum(r)),
             ("reward itself", lambda t, r: softmax(t) @ r),
         ),
     ),

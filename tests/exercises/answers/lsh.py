@@ -217,7 +217,7 @@ ANSWERS = {
         wrong=(
             ("plain average", lambda z, o: sum(o) / len(o)),
             (
-                "found somebody",
+                "hold somebody",
                 lambda z, o: o.sum(0) / (z > -math.inf).sum(0).clamp(min=1)[:, None],
             ),
             ("those of z itself", lambda z, o: torch.einsum("tn,tnd->nd", z / z.sum(0), o)),
