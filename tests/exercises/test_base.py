@@ -298,6 +298,15 @@ def test_a_mistake_that_fails_where_the_answer_fails_explains_it():
     )
 
 
+def test_an_answer_that_always_fails_is_told_its_own_error_and_no_mistake():
+    def fails(x):
+        raise KeyError("of mine")
+
+    mistake = Mistake("it divides by nothing", lambda x: x / 0)
+    said = of_function(fails, lambda x: x, [(1,), (4,)], [mistake]).says
+    assert said == "for 1: your function raised KeyError: 'of mine'"
+
+
 @pytest.mark.parametrize(("n", "drawn"), [(1, True), (32, True), (33, False)])
 def test_masks_are_drawn_side_by_side_up_to_a_size_that_fits(n, drawn):
     def wanted(n):

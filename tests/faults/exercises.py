@@ -21,6 +21,13 @@ FAULTS = [
         CHECKS + "test_a_mistake_is_named_only_when_it_explains_every_case",
     ),
     Fault(
+        "an answer that always raises is told a mistake that raises, too",
+        "exercises/base.py",
+        "if all(got is None for _, got in tried):",
+        "if not tried:",
+        "exercises/test_base.py::test_an_answer_that_always_fails_is_told_its_own_error_and_no_mistake",
+    ),
+    Fault(
         "NaN passes for a number",
         "exercises/base.py",
         "apart = ~torch.isclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)",
