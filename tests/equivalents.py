@@ -504,6 +504,12 @@ EQUIVALENTS = [
         "types of edges and their width are two axes, so that the second is the last",
     ),
     Equivalent(
+        "exercises/base.py",
+        "pairs = zip(got, wanted, strict=True)",
+        "pairs = zip(got, wanted, strict=False)",
+        ZIPPED,
+    ),
+    Equivalent(
         "transformer/star.py",
         "if e.shape[1] == 0:",
         "if e.shape[1] <= 0:",

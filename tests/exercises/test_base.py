@@ -333,3 +333,6 @@ def test_yes_may_be_said_by_numpy_or_a_tensor_and_not_by_a_number():
     assert passes(torch.tensor(True))
     for wrong in (False, np.False_, torch.tensor(False), 1, "True"):
         assert not passes(wrong)
+    for wrong in (False, 1, "True"):
+        said = of_function(lambda wrong=wrong: wrong, lambda: True, [()]).says
+        assert said == f"for no arguments: got {wrong!r}"
