@@ -197,12 +197,6 @@ EQUIVALENTS = [
     ),
     Equivalent(
         "show/draw.py",
-        "c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(background)",
-        "c / 12.92 if c <= -0.95955 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(background)",
-        "of colours as dark as that both give next to nothing, far from where the ink changes",
-    ),
-    Equivalent(
-        "show/draw.py",
         "width = side * shape[1] + left + (0.8 if bar else 0.1)",
         "width = side * shape[1] + left + ( 1.8 if bar else 0.1)",
         "a wider picture shows the same",
@@ -447,7 +441,7 @@ EQUIVALENTS = [
         "content/lsh.py",
         "return min(size, max(8, min(math.ceil(size / 4), math.ceil(n / (2 * n_buckets)))))",
         "return min(size, max(8, min(math.ceil(size / 3), math.ceil(n / (2 * n_buckets)))))",
-        PACE,
+        "changes how many places of nobody a short chunk computes, and no result",
     ),
     Equivalent(
         "content/membership.py",
@@ -469,21 +463,9 @@ EQUIVALENTS = [
     ),
     Equivalent(
         "content/sac.py",
-        "self.n_updates += 1",
-        "self.n_updates += 2",
-        "draws need another number each time, not the next one",
-    ),
-    Equivalent(
-        "content/sac.py",
         "generator.manual_seed((self.seed * 1_000_003 + int(self.n_updates)) % 2**64)",
         "generator.manual_seed((self.seed * 1_000_003 + int(self.n_updates)) % 2** 63)",
-        "numbers of 63 bits are seeds as well",
-    ),
-    Equivalent(
-        "show/draw.py",
-        "c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(background)",
-        "c / 11.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(background)",
-        "of colours as dark as that both give next to nothing, far from where the ink changes",
+        "the generator of the processor takes the last 32 bits of a seed, which are the same",
     ),
     Equivalent(
         "patterns/global_tokens.py",

@@ -100,6 +100,7 @@ def test_graphs_are_drawn_in_training_only_and_again_after_an_update():
     assert not torch.equal(one, best)
     assert torch.equal(router.draw(q, k).edges.mask(N), one)
     update_routers(router)
+    assert router.n_updates == 1
     assert not torch.equal(router.draw(q, k).edges.mask(N), one)
     assert torch.equal(router.eval().draw(q, k).edges.mask(N), best)
     assert torch.equal(torch.get_rng_state(), before)

@@ -69,14 +69,18 @@ def test_kernels_of_five_with_doubled_dilations_are_counted_as_somebody_would(ca
 
 
 @pytest.mark.parametrize("n_landmarks", [3, 4])
-def test_a_case_of_the_matching_belongs_to_one_family_alone(n_landmarks):
+def test_nystrom_is_exact_for_equal_queries_or_keys_and_not_where_a_query_equals_its_key(
+    n_landmarks,
+):
     q, k, v = (torch.randn(1, 1, 12, 4, generator=torch.manual_seed(s)) for s in (1, 2, 3))
     off = [
         (nystrom_attention(a, b, v, n_landmarks=n_landmarks) - attention(a, b, v)).abs().max()
         for a, b in ((q, q), (q[..., :1, :].expand_as(q), k), (q, k[..., :1, :].expand_as(k)))
     ]
     assert off[0] > 0.1  # its own key
-    assert max(off[1:]) < 1e-5  # equal queries, equal keys: exact, so neither is asked about
+    assert (
+        max(off[1:]) < 1e-5
+    )  # so equal queries are no case, and equal keys are one of linear attention
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -33,7 +33,7 @@ def texts(fig):
 
 @pytest.mark.parametrize(
     ("background", "ink"),
-    [("#ff0000", "black"), ("#00ff00", "black"), ("#0000ff", "white"), ("#800000", "white")],
+    [("#ff0000", "black"), ("#00ff00", "black"), ("#0000ff", "white"), ("#bb05ff", "white")],
 )
 def test_ink_is_what_stands_out_more_from_what_is_below_it(background, ink):
     assert _ink(to_rgb(background)) == ink

@@ -8,12 +8,40 @@ from importlib import import_module
 import pytest
 import torch
 
-from tinyattn.analysis import mixing_time
-from tinyattn.content import SACRouter, soft_permutation
-from tinyattn.patterns import BlockLocal, Dilated, Full, Random, Strided, Window
+from tinyattn.analysis import linear_cost, mixing_time
+from tinyattn.content import (
+    EdgePredictor,
+    RoutingRouter,
+    SACRouter,
+    SortingNetwork,
+    lsh_attention,
+    soft_permutation,
+    sortcut_attention,
+)
+from tinyattn.families import Linformer, nystrom_attention
+from tinyattn.patterns import (
+    BlockLocal,
+    Dilated,
+    Full,
+    Global,
+    Random,
+    Strided,
+    Window,
+    bp_transformer,
+    etc,
+)
 from tinyattn.show import notation
 from tinyattn.show.notation import NOTATION, PARTS, Symbol, notation_table
-from tinyattn.transformer import TransformerConfig
+from tinyattn.transformer import (
+    AxialPositions,
+    AxialTransformer,
+    Decoder,
+    FeedForward,
+    TransformerConfig,
+    generate,
+)
+
+from ..transformer.tiny import small
 
 PACKAGES = ("patterns", "content", "transformer", "families", "analysis")
 # Names of one letter that are parameters and no symbols of the book.
@@ -57,31 +85,58 @@ def test_a_symbol_stands_where_the_list_says(symbol):
         assert re.search(rf"\b{symbol.code}\b", code_of(where)), where
 
 
-TAKERS = {
-    "n": lambda n: Full().mask(n),
-    "d_model": lambda d_model: TransformerConfig(9, d_model=d_model, n_heads=1),
-    "d_ff": lambda d_ff: TransformerConfig(9, d_ff=d_ff),
-    "n_heads": lambda n_heads: TransformerConfig(9, n_heads=n_heads),
-    "n_layers": lambda n_layers: TransformerConfig(9, n_layers=n_layers),
-    "n_decoder_layers": lambda n_layers: TransformerConfig(9, n_decoder_layers=n_layers),
+def heads(*shape):
+    return torch.zeros(1, 1, *shape)
+
+
+TAKERS = {  # for each code name with a least value: something public that takes it
+    "n": lambda size: Full().mask(size),
+    "d_model": lambda size: TransformerConfig(9, d_model=size, n_heads=1),
+    "d_head": lambda size: RoutingRouter(2, 3, size, causal=True, seed=0),
+    "d_ff": lambda size: TransformerConfig(9, d_ff=size),
+    "n_heads": lambda size: TransformerConfig(9, n_heads=size),
+    "n_layers": lambda size: TransformerConfig(9, n_layers=size),
+    "n_decoder_layers": lambda size: TransformerConfig(9, n_decoder_layers=size),
+    "n_new": lambda size: generate(Decoder(small()), torch.zeros(1, 1, dtype=torch.long), size),
+    "n_chunks": lambda size: FeedForward(8, 8, n_chunks=size),
     "w": Window,
-    "dilation": lambda dilation: Dilated(1, dilation),
+    "dilation": lambda size: Dilated(1, size),
     "stride": Strided,
-    "r": lambda r: Random(4, r, seed=0),
+    "g": Global,
+    "n_global": lambda size: etc(size, 1),
+    "r": lambda size: Random(4, size, seed=0),
     "block_size": BlockLocal,
-    "edges_per_token": lambda edges: SACRouter(2, 4, edges_per_token=edges),
-    "n_iters": lambda n_iters: soft_permutation(torch.zeros(1, 1, 2, 2), n_iters=n_iters),
-    "n_steps": lambda n_steps: mixing_time(Full(), 4, n_steps=n_steps),
+    "k": lambda size: bp_transformer(4, size),
+    "height": lambda size: AxialPositions(size, 2, 4),
+    "width": lambda size: AxialPositions(2, size, 4),
+    "n_inner": lambda size: AxialTransformer(small(), 2, 2, size),
+    "n_hashes": lambda size: lsh_attention(heads(4, 2), heads(4, 2), n_buckets=2, n_hashes=size),
+    "n_clusters": lambda size: RoutingRouter(2, size, 4, causal=True, seed=0),
+    "n_iters": lambda size: soft_permutation(heads(2, 2), n_iters=size),
+    "n_kept": lambda size: sortcut_attention(*[heads(4, 2)] * 3, heads(2, 2), n_kept=size),
+    "edges_per_token": lambda size: SACRouter(2, 4, edges_per_token=size),
+    "d_hidden": lambda size: EdgePredictor(2, size),
+    "d_node": lambda size: EdgePredictor(size, 2),
+    "d_summary": lambda size: SortingNetwork(2, size, 3),
+    "n_memory": lambda size: Linformer(4, 2, n=8, n_memory=size),
+    "n_landmarks": lambda size: nystrom_attention(*[heads(4, 2)] * 3, n_landmarks=size),
+    "d_in": lambda size: linear_cost(3, size, 2),
+    "d_out": lambda size: linear_cost(3, 2, size),
+    "n_steps": lambda size: mixing_time(Full(), 4, n_steps=size),
 }
 
 
 @pytest.mark.parametrize("code", TAKERS)
 def test_the_code_takes_the_smallest_value_of_a_range_and_no_smaller_one(code):
-    (said,) = {symbol.shape for symbol in NOTATION if symbol.code == code}
-    least = int(re.fullmatch(r"≥ (\d)", said)[1])
+    said = {re.fullmatch(r"≥ (\d)", symbol.shape) for symbol in NOTATION if symbol.code == code}
+    (least,) = {int(found[1]) for found in said if found}
     TAKERS[code](least)
     with pytest.raises(ValueError, match=rf"\b{code}\b"):
         TAKERS[code](least - 1)
+
+
+def test_every_least_value_is_tried():
+    assert {one.code for one in NOTATION if re.match(r"≥ \d", one.shape) and one.code} == {*TAKERS}
 
 
 def test_every_size_of_the_code_is_in_the_list():

@@ -153,7 +153,7 @@ def of_function(
     """Does the answer return what `wanted` returns, on every case, without touching its inputs?
 
     A known mistake is named when it explains the answer on every case where the answer is wrong or
-    right. Otherwise the first case with a difference is described: shape first, then values. A
+    right, unless the answer raises on all of them: then its own error is said. Otherwise the first case with a difference is described: shape first, then values. A
     function that returns None or `...`, or raises NotImplementedError, was not attempted.
     """
     if has_gap(answer):
