@@ -94,6 +94,7 @@ nightly: test results binder mutants $(if $(shell command -v npx),lighthouse)
 	@$(MAKE) --no-print-directory fresh
 
 release: .venv/test book fresh
+	$(BIN)/python tools/flaky.py --complete
 	$(BIN)/python tools/release.py $(if $(TAG),--tag $(TAG))
 
 # Each of the next three writes results/NAME.json with the commit, the date and digests of the code

@@ -29,11 +29,11 @@ PARTS |= dict.fromkeys(["data", "ngram", "training", "experiments"], "experiment
 
 
 ALL = "TINYATTN_ALL_FAULTS"  # in the environment: replay every fault, as `make nightly` does
-ONE_OF = 8
+ONE_OF = 12
 
 
 def chosen() -> list[Fault]:
-    """One of eight faults of each file, the first always, or all if the environment asks for it."""
+    """One of twelve faults of each file, the first always, or all if the environment asks for it."""
     if os.environ.get(ALL):
         return FAULTS
     seen: dict[str, int] = {}

@@ -1,6 +1,7 @@
 """Run the suite again and again under other conditions, and compare what each test says.
 
     python tools/flaky.py [package] [programs] [--more 10] [--processes 2]
+    python tools/flaky.py --complete     fails while a suite lacks a run of the ten
 
 `programs` are the tests that start browsers, JupyterLab, pytest or an installer all the time, and
 take several times as long; `package` is all the others.
@@ -247,12 +248,27 @@ def recorded(name: str, code: str) -> dict[str, Any]:
     return suite if suite.get("code") == code else {}
 
 
+def missing() -> list[str]:
+    """A sentence for each suite that was not run, as it is now, in all conditions."""
+    done = {name: len(recorded(name, code_of(name)).get("runs", [])) for name in SUITES}
+    return [
+        f"{name} ran in {n} of {len(RUNS)} conditions; `make flaky` runs the others"
+        for name, n in done.items()
+        if n < len(RUNS)
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("suites", nargs="*", help=f"{' and '.join(SUITES)}, if none is named")
     parser.add_argument("--more", type=int, default=len(RUNS), help="runs to add to those known")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--complete", action="store_true", help="only say which runs are missing")
     options = parser.parse_args()
+    if options.complete:
+        found = missing()
+        print(*found, sep="\n")
+        return int(bool(found))
     unknown = set(options.suites) - set(SUITES)
     if unknown:
         parser.error(f"suites are {' and '.join(SUITES)}, got {', '.join(sorted(unknown))}")

@@ -20,10 +20,7 @@ from assignments import answer_expression, source, without_check
 from exercise_pages import PAGES, read_page
 from plain_markdown import plain, site
 from rubrics import as_csv, as_markdown, mistakes, rows
-from tinyattn.exercises import CHAPTERS, exercise, exercises, grade
-from tinyattn.exercises.run import SEEN_SEED
-
-from .answers import answers
+from tinyattn.exercises import CHAPTERS, exercise, exercises
 
 TOOLS = Path(assignments.__file__).parent
 SEED = 987_654_321
@@ -238,24 +235,6 @@ def test_rubrics_list_points_goals_and_named_mistakes(chapter, course):
         assert row["mistakes"].split(" | ") == mistakes(one) != []
         assert f"## {one.title} ({one.name})\n\n{one.goal}. " in text
         assert all(f"\n- {says}\n" in text for says in mistakes(one))
-
-
-def test_what_a_check_says_of_a_wrong_answer_stands_in_its_rubric():
-    said, listed = 0, 0
-    for name, given in answers().items():
-        patterns = [
-            re.compile(".*".join(map(re.escape, says.split("…"))), re.DOTALL)
-            for says in mistakes(exercise(name))
-        ]
-        for _, answer in given.wrong:
-            with pytest.raises(AssertionError) as said_of_it:  # as `check`, which draws as well
-                grade(name, answer, SEEN_SEED)
-            told = str(said_of_it.value).removeprefix("Not yet: ")
-            said += 1
-            listed += any(pattern.match(told) for pattern in patterns)
-    assert (
-        listed >= 0.7 * said
-    )  # the others differ in shape, dtype or type: said for every exercise
 
 
 # Plain Markdown

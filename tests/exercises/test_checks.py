@@ -3,6 +3,7 @@
 import contextlib
 import io
 import math
+import re
 import sys
 from fractions import Fraction
 from functools import cache
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from rubrics import mistakes
 from tests.exercises.answers import answers
 from tinyattn import attention
 from tinyattn.exercises import CHAPTERS, check, exercise, exercises, grade
@@ -97,6 +99,23 @@ def test_nystrom_is_exact_for_equal_queries_or_keys_and_not_where_a_query_equals
 def test_no_two_wrong_answers_are_told_the_same(name):
     said = [said_of(name, number) for number in range(len(ANSWERS[name].wrong))]
     assert len(set(said)) == len(said)
+
+
+def test_what_a_check_says_of_a_wrong_answer_stands_in_its_rubric():
+    told, listed = [], 0
+    for name in NAMES:
+        patterns = [
+            re.compile(".*".join(map(re.escape, says.split("…"))), re.DOTALL)
+            for says in mistakes(exercise(name))
+        ]
+        here = [
+            said_of(name, number).removeprefix("Not yet: ")
+            for number in range(len(ANSWERS[name].wrong))
+        ]
+        listed += sum(any(pattern.match(said) for pattern in patterns) for said in here)
+        told += here
+    # the others differ in shape, dtype or type: said for every exercise
+    assert listed >= 0.7 * len(told)
 
 
 @pytest.mark.parametrize("seed", HIDDEN_SEEDS)

@@ -217,6 +217,35 @@ def test_the_record_goes_on_only_for_the_same_code(tmp_path, asked, monkeypatch)
     assert [suite["runs"] for suite in suites("later", "--more", "0").values()] == [[], []]
 
 
+def test_a_release_asks_for_every_run_of_the_code_as_it_is(tmp_path, monkeypatch, capsys):
+    code = {"package": "now", "programs": "now"}
+    rows = [flaky.asdict(one) for one in flaky.RUNS]
+    monkeypatch.setattr(flaky, "code_of", code.get)
+    monkeypatch.setattr(flaky, "RECORD", tmp_path / "flaky.json")
+    monkeypatch.setattr(sys, "argv", ["flaky.py", "--complete"])
+
+    def complete(package, programs):
+        suites = {"package": package, "programs": programs}
+        suites = {name: {"code": "now", "runs": runs} for name, runs in suites.items()}
+        flaky.RECORD.write_text(json.dumps({"suites": suites}))
+        return flaky.main() == 0, capsys.readouterr().out
+
+    assert complete(rows, rows)[0]
+    done, said = complete(rows, rows[:7])
+    assert (done, said) == (
+        False,
+        "programs ran in 7 of 10 conditions; `make flaky` runs the others\n",
+    )
+    code["package"] = "later"
+    done, said = complete(rows, rows)
+    assert not done
+    assert said.startswith("package ran in 0 of 10 conditions")
+    makefile = (Path(flaky.__file__).parents[1] / "Makefile").read_text(encoding="utf-8")
+    assert re.search(
+        r"^release:.*\n\t\$\(BIN\)/python tools/flaky.py --complete$", makefile, re.MULTILINE
+    )
+
+
 def test_what_is_left_out_is_not_run(tmp_path, monkeypatch):
     for name in ("test_one.py", "test_two.py"):
         (tmp_path / name).write_text("def test_it():\n    pass\n")
