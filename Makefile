@@ -87,7 +87,7 @@ bench: .venv/bench
 # The chapters once more on the slowest instructions that PyTorch has: other last digits. Thirty
 # submissions of an assignment, for the seconds that one takes.
 nightly: test results binder mutants $(if $(shell command -v npx),lighthouse)
-	TINYATTN_ALL_FAULTS=1 $(BIN)/pytest -n 2 --dist loadfile tests/test_planted.py tests/content/test_planted.py
+	TINYATTN_ALL_FAULTS=1 $(BIN)/pytest -n 2 --dist loadfile tests/test_planted.py tests/*/test_planted.py
 	ATEN_CPU_CAPABILITY=default $(BIN)/python tools/chapters.py $(NOTEBOOKS)
 	$(BIN)/python tools/grade_many.py
 	$(BIN)/python tools/flaky.py package --more 2

@@ -3,7 +3,7 @@
 A test suite is worth the faults it finds. tests/faults lists plausible ones, many of them made by
 somebody in a published library. `python tests/planted.py [WORD ...]` plants them one at a time
 (those whose file or description holds a word) in a copy of the package, runs the named test there,
-and prints a table; tests/test_planted.py does the same and fails for a fault that survives, and for
+and prints a table; every test_planted.py does the same and fails for a fault that survives, and for
 a line that no longer stands in the package exactly once.
 """
 

@@ -51,7 +51,7 @@ STARTS_PROGRAMS = [
     "tests/tools",
     "tests/test_package.py",
     "tests/test_planted.py",
-    "tests/content/test_planted.py",
+    *(f"tests/{part}/test_planted.py" for part in ("analysis", "content", "show", "transformer")),
     "tests/exercises/test_assignments.py",
     "tests/exercises/test_grading.py",
     "tests/show/test_pixels_in_browser.py",
@@ -148,7 +148,8 @@ def run(one: Run, tests: list[str], processes: int, kept: Path) -> None:
         "ATEN_CPU_CAPABILITY": one.instructions,
     }
     options = ["-p", "flaky", "-p", "no:cacheprovider", "-q", "--tb=short"]
-    options += ["-n", str(processes), "--dist=loadfile"] if processes > 1 else []
+    if processes > 1:  # left to itself xdist puts the files with most tests first, in every run
+        options += ["-n", str(processes), "--dist=loadfile", "--no-loadscope-reorder"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     start = time.monotonic()
     subprocess.run(command, cwd=ROOT, env=environment, check=False)

@@ -1,7 +1,6 @@
 """The built book in a real browser: `make site` builds it first."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from playwright.sync_api import Browser
 
 from ..browser import skip_or_fail
 from .server import Server
-from .visit import Visit
+from .visit import Visit, visits
 
 SITE = Path(__file__).parents[2] / "_build" / "html"
 
@@ -25,23 +24,6 @@ def site() -> Path:
 def server(site: Path) -> Iterator[Server]:
     with Server(site) as server:
         yield server
-
-
-@contextmanager
-def visits(browser: Browser, server: Server, site: Path) -> Iterator[Callable[..., Visit]]:
-    """visit("book/intro.html", scheme="file", color_scheme="dark", width=360) -> Visit"""
-    contexts = []
-
-    def visit(path: str, *, scheme: str = "http", width: int = 1280, **options) -> Visit:
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        base = server.address if scheme == "http" else site.as_uri() + "/"
-        server.sent.clear()
-        return Visit(context.new_page(), base, path)
-
-    yield visit
-    for context in contexts:
-        context.close()
 
 
 @pytest.fixture

@@ -1,8 +1,13 @@
 """One page opened in the browser, with everything that went wrong on the way."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Self
 
-from playwright.sync_api import Page, Route
+from playwright.sync_api import Browser, Page, Route
+
+from .server import Server
 
 MATH_IS_SET = (
     "() => !window.MathJax || !MathJax.startup || MathJax.startup.promise.then(() => true)"
@@ -44,3 +49,20 @@ class Visit:
         else:
             self.outside.append(url)
             route.abort()
+
+
+@contextmanager
+def visits(browser: Browser, server: Server, site: Path) -> Iterator[Callable[..., Visit]]:
+    """visit("book/intro.html", scheme="file", color_scheme="dark", width=360) -> Visit"""
+    contexts = []
+
+    def visit(path: str, *, scheme: str = "http", width: int = 1280, **options) -> Visit:
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        base = server.address if scheme == "http" else site.as_uri() + "/"
+        server.sent.clear()
+        return Visit(context.new_page(), base, path)
+
+    yield visit
+    for context in contexts:
+        context.close()

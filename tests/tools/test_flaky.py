@@ -255,3 +255,17 @@ def test_what_is_left_out_is_not_run(tmp_path, monkeypatch):
     kept = tmp_path / "kept.json"
     flaky.run(flaky.RUNS[0], ["--ignore=test_two.py"], 1, kept)
     assert json.loads(kept.read_text())["said"] == {"test_one.py::test_it": "passed"}
+
+
+def test_files_run_in_the_order_of_a_run_by_several_processes_too(tmp_path, monkeypatch):
+    """Left to itself, xdist would begin with the files that hold most tests."""
+    for file, n in (("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5)):
+        tests = [f"def test_{number}():\n    pass\n" for number in range(n)]
+        (tmp_path / f"test_{file}.py").write_text("\n".join(tests))
+    monkeypatch.setattr(flaky, "ROOT", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(flaky.__file__).parent))
+    kept = tmp_path / "kept.json"
+    flaky.run(flaky.RUNS[0], [], 2, kept)
+    said = json.loads(kept.read_text())["said"]
+    assert len(said) == 15
+    assert next(iter(said)).startswith(("test_a", "test_b"))  # each process begins with one of them

@@ -1,0 +1,8 @@
+"""No fault that is planted in figures and widgets survives. tests/faults lists them."""
+
+from ..planted import chosen, groups, replay
+
+
+def test_every_fault_is_found_by_the_test_that_should():
+    verdicts = replay(groups(chosen())["show"])
+    assert {fault.what: verdict for fault, verdict in verdicts.items() if verdict != "killed"} == {}
