@@ -28,7 +28,8 @@ def nystrom_attention(
     of their product sum to 1 only nearly, and entries may be negative. A landmark holds tokens
     from the future of some of its readers, so no causal form exists.
 
-    Exact if n_landmarks = n with the true pseudoinverse and an invertible matrix of weights.
+    Exact if n_landmarks = n with the true pseudoinverse: the three matrices are one then, A, and
+    A A⁺ A = A.
 
     Args:
         q: queries.
