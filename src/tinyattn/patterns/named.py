@@ -170,7 +170,7 @@ def sparse_strided(stride: int) -> Pattern:
 def sparse_fixed_factors(stride: int, c: int) -> tuple[Pattern, Pattern]:
     """The two halves of `sparse_fixed`, for alternating layers or different heads.
 
-    Queries of the first block find nothing in the second factor: their rows are empty.
+    The first stride - c queries find nothing in the second factor: their rows are empty.
     """
     return BlockLocal(stride) & Causal(), LastOfBlock(stride, c) & Causal()
 
