@@ -8,6 +8,7 @@ exercises.py names for exercises, so that chapters lead to them
 checks.py    the tables of the tests, counted in their sources
 footer.py    a chapter's last lines: seconds, memory, commit, tests, download
 records.py   what the longer checks found, from results/
+terms.py     words of the glossary that no chapter leads to
 previews.py  what a term or a citation means, in the link that leads there
 social.py    the picture and the words for links from other sites
 weight.py    MathJax as local files, icons without their 1.5 MB script
@@ -27,6 +28,7 @@ from tinybook import (
     records,
     social,
     styles,
+    terms,
     weight,
     widgets,
 )
@@ -40,6 +42,7 @@ PARTS = (
     checks,
     records,
     footer,
+    terms,
     previews,
     social,
     styles,
