@@ -3,8 +3,8 @@
     python tools/flaky.py [package] [programs] [--more 10] [--processes 2]
     python tools/flaky.py --complete     fails while a suite lacks a run of the ten
 
-`programs` are the tests that start browsers, JupyterLab, pytest or an installer all the time, and
-take several times as long; `package` is all the others.
+`programs` are the tests that start browsers, JupyterLab, pytest or an installer; one of them takes
+many times as long as one of `package`, which is all the others.
 Each run has another order of files and of the tests in each, a thread count, and a set of the
 processor's instructions, which changes last digits. A test that passes here and fails there is
 told, with both conditions. Outcomes stay in _build/flaky, and a digest of them with what was found
